@@ -1,7 +1,10 @@
 //! Functions of a library that the program may have loaded, as a GPU's driver.
 //!
-//! They are looked for in calls of the program, so that neither `dlopen` nor `dlsym` may be called: the lock that these take may be held by
-//! a thread that waits for this one. So the library is not kept loaded either, and each use sees that it is still there.
+//! They are looked for by a thread of its own, see [`apart`], since a library that the loader is still about to begin cannot be called. One that
+//! the program has initialised is kept loaded, as its functions may be called at any time from then on. Until then the program may close
+//! it, which each use has to see.
+//!
+//! [`apart`]: super::apart
 
 use crate::binaries::mapping::{self, Mapping};
 use crate::binaries::objects;
@@ -9,7 +12,7 @@ use mpisee_symbols::{LoadedObject, find_object};
 use std::ffi::CStr;
 use std::mem::transmute_copy;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 /// Functions of a library.
 pub struct Functions<T: 'static> {
@@ -19,8 +22,19 @@ pub struct Functions<T: 'static> {
 
 struct Found<T> {
     functions: T,
-    /// Where the library is; `None` of one that is kept loaded, where the C library cannot tell.
+    /// Where the library is; `None` of one that is kept loaded.
     mapping: Option<Mapping>,
+    /// True once somebody was told that it should be kept.
+    is_to_be_kept: AtomicBool,
+}
+
+/// Whether a library is kept loaded from now on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// The program has initialised it.
+    Loaded,
+    /// The program may close it, if the C library tells when.
+    AsLongAsTheProgram,
 }
 
 impl<T: Sync> Functions<T> {
@@ -29,18 +43,29 @@ impl<T: Sync> Functions<T> {
         Functions { found: AtomicPtr::new(ptr::null_mut()) }
     }
 
+    fn found(&self) -> Option<&'static Found<T>> {
+        // SAFETY: it is null, or was leaked.
+        unsafe { self.found.load(Ordering::Acquire).as_ref() }
+    }
+
     /// The functions, if they were found and the library is still where it was.
     pub fn get(&self) -> Option<&'static T> {
-        // SAFETY: it is null, or was leaked.
-        let found = unsafe { self.found.load(Ordering::Acquire).as_ref() }?;
+        let found = self.found()?;
         let is_there = |mapping: &Mapping| mapping::at(mapping.range.start).as_ref() == Some(mapping);
         found.mapping.as_ref().is_none_or(is_there).then_some(&found.functions)
     }
 
+    /// To be called when the program has initialised the library; true once if it is not kept loaded yet.
+    pub fn is_to_be_kept(&self) -> bool {
+        let loose = self.found().filter(|found| found.mapping.is_some());
+        loose.is_some_and(|found| !found.is_to_be_kept.swap(true, Ordering::Relaxed))
+    }
+
     /// Looks for them in the first library whose file `is_wanted`, by its name without the folder; `None` if there is none, or it does not
-    /// have what `of` takes. `of` may neither allocate nor free.
+    /// have what `of` takes. `of` may neither allocate nor free. Only for work in a thread of its own, see [`apart`](super::apart).
     pub fn look(
         &self,
+        keep: Keep,
         is_wanted: impl Fn(&[u8]) -> bool,
         of: impl Fn(LoadedObject<'_>) -> Option<T>,
     ) -> Option<&'static T> {
@@ -48,14 +73,13 @@ impl<T: Sync> Functions<T> {
             let start = || mapping::mapped(object.bias(), object.headers()).start;
             is_wanted(object.file_name()).then(|| Some((of(object)?, start())))
         })??;
-        let mapping = match mapping::has_finder() {
-            true => Some(mapping::at(start)?),
-            false => {
-                objects::keep_loaded(&objects::object_at(start)?).then_some(())?;
-                None
-            }
+        let mapping = if keep == Keep::Loaded || !mapping::has_finder() {
+            objects::keep_loaded(&objects::object_at(start)?).then_some(())?;
+            None
+        } else {
+            Some(mapping::at(start)?)
         };
-        self.set(Found { functions, mapping });
+        self.set(Found { functions, mapping, is_to_be_kept: AtomicBool::new(false) });
         self.get()
     }
 
@@ -66,7 +90,7 @@ impl<T: Sync> Functions<T> {
     /// Takes functions that are always there, for the tests of this process.
     #[cfg(test)]
     pub fn replace(&self, functions: T) {
-        self.set(Found { functions, mapping: None });
+        self.set(Found { functions, mapping: None, is_to_be_kept: AtomicBool::new(false) });
     }
 }
 
@@ -93,23 +117,34 @@ mod tests {
         // SAFETY: it has this type in math.h.
         let of = |library: LoadedObject<'_>| unsafe { function::<Cosine>(library, c"cos") };
         assert!(FUNCTIONS.get().is_none());
-        assert!(FUNCTIONS.look(|file| file == b"libnone.so", of).is_none());
-        assert!(FUNCTIONS.look(|file| file.starts_with(b"libc.so"), of).is_none(), "it does not have it");
+        let look = |name: &[u8]| FUNCTIONS.look(Keep::AsLongAsTheProgram, |file| file.starts_with(name), of);
+        assert!(look(b"libnone.so").is_none());
+        assert!(look(b"libc.so").is_none(), "it does not have it");
     }
 
     #[test]
-    fn a_library_that_is_gone_has_no_functions() {
+    fn a_library_that_is_gone_has_no_functions_and_one_that_is_kept_does_not_go() {
         static FUNCTIONS: Functions<u32> = Functions::new();
         // No program needs it, so that it is gone when it is closed.
         const NAME: &CStr = c"libanl.so.1";
-        // SAFETY: the name ends in a zero.
-        let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW) };
-        assert!(!library.is_null());
-        let look = || FUNCTIONS.look(|file| file == NAME.to_bytes(), |_| Some(4));
-        assert!(look().is_some() && FUNCTIONS.get().is_some());
-        // SAFETY: the handle was just opened.
-        unsafe { libc::dlclose(library) };
+        let open = || {
+            // SAFETY: the name ends in a zero.
+            let library = unsafe { libc::dlopen(NAME.as_ptr(), libc::RTLD_NOW) };
+            assert!(!library.is_null());
+            library
+        };
+        // SAFETY: the handle was opened, and is closed once.
+        let close = |library| unsafe { libc::dlclose(library) };
+        let look = |keep| FUNCTIONS.look(keep, |file| file == NAME.to_bytes(), |_| Some(4));
+        let library = open();
+        assert!(look(Keep::AsLongAsTheProgram).is_some() && FUNCTIONS.get().is_some());
+        assert_eq!([FUNCTIONS.is_to_be_kept(), FUNCTIONS.is_to_be_kept()], [mapping::has_finder(), false]);
+        close(library);
         assert_eq!(FUNCTIONS.get().is_some(), !mapping::has_finder());
-        assert_eq!(look().is_some(), !mapping::has_finder());
+        assert_eq!(look(Keep::AsLongAsTheProgram).is_some(), !mapping::has_finder());
+        let library = open();
+        assert!(look(Keep::Loaded).is_some());
+        close(library);
+        assert!(FUNCTIONS.get().is_some() && !FUNCTIONS.is_to_be_kept());
     }
 }

@@ -1,5 +1,6 @@
 //! The communicators of NCCL that are alive, by handle.
 
+use crate::binaries::mapping::read_memory;
 use crate::storage::table::Table;
 use mpisee_profile::{CommId, Operation};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -50,12 +51,22 @@ pub struct Unstored {
     pub parent: u64,
     /// The address at which it will be.
     pub place: usize,
+    /// The word that was there when it was last known to be the program's for this; 0 before. Only once the program passes it itself it is
+    /// a handle for sure.
+    pub seen: u64,
     /// The making.
     pub creation: Creation,
     /// Rank and size, where the call says them.
     pub known: Option<(u32, u32)>,
     /// The name that the program gives it.
     pub label: Option<String>,
+}
+
+/// The word at a place that may be gone by now, or be another variable's; 0 where there is none.
+fn word_at(place: usize) -> u64 {
+    let mut word = [0; size_of::<u64>()];
+    let is_read = read_memory(place, &mut word) == word.len();
+    if is_read { u64::from_ne_bytes(word) } else { 0 }
 }
 
 /// Communicators whose handle is awaited at most.
@@ -77,8 +88,8 @@ struct Creations {
     rows: FxHashMap<Creation, CommId>,
     /// Handles by row.
     alive: FxHashMap<CommId, u32>,
-    /// The creations whose size NCCL had not yet, by handle.
-    unfinished: FxHashMap<u64, Creation>,
+    /// The creations whose size NCCL had not yet, with the names that the program gives, by handle.
+    unfinished: FxHashMap<u64, (Creation, Option<String>)>,
     unstored: Vec<Unstored>,
     /// The ranks of this process, by row, whose device is noted.
     with_device: FxHashSet<(CommId, u32)>,
@@ -127,21 +138,20 @@ impl NcclComms {
         creations.unstored.push(unstored);
     }
 
-    /// Those that the parent with this handle makes.
-    pub fn take_unstored_of(&self, parent: u64) -> Vec<Unstored> {
+    /// Notes what is at the places of those that the parent with this handle has made.
+    pub fn see_unstored_of(&self, parent: u64) {
         let unstored = &mut self.creations().unstored;
-        if unstored.is_empty() {
-            return Vec::new();
+        for one in unstored.iter_mut().filter(|one| one.parent == parent && one.seen == 0) {
+            one.seen = word_at(one.place);
         }
-        let (found, others) = std::mem::take(unstored).into_iter().partition(|one| one.parent == parent);
-        *unstored = others;
-        found
     }
 
-    /// The one whose handle is at its place by now; none if that is so of several, as the places of some are others' by now.
-    pub fn take_unstored(&self, has_handle: impl Fn(usize) -> bool) -> Option<Unstored> {
+    /// The one whose handle this is; none if that may be so of several, as the places of some are others' by now.
+    pub fn take_unstored(&self, handle: u64) -> Option<Unstored> {
         let unstored = &mut self.creations().unstored;
-        let mut found = (0..unstored.len()).filter(|&at| has_handle(unstored[at].place));
+        let is_it =
+            |one: &Unstored| if one.seen == 0 { word_at(one.place) == handle } else { one.seen == handle };
+        let mut found = (0..unstored.len()).filter(|&at| is_it(&unstored[at]));
         let at = found.next()?;
         found.next().is_none().then(|| unstored.swap_remove(at))
     }
@@ -158,13 +168,13 @@ impl NcclComms {
     }
 
     /// Notes how a communicator is made, the size of which is unknown yet.
-    pub fn postpone(&self, handle: u64, creation: Creation) {
-        self.creations().unfinished.insert(handle, creation);
+    pub fn postpone(&self, handle: u64, creation: Creation, label: Option<String>) {
+        self.creations().unfinished.insert(handle, (creation, label));
         self.table.insert(handle, NcclComm { id: CommId::NONE, rank: 0, size: 0 });
     }
 
-    /// The making of the communicator, if its size was unknown until now.
-    pub fn take_postponed(&self, handle: u64) -> Option<Creation> {
+    /// The making of the communicator and the name that it was given, if its size was unknown until now.
+    pub fn take_postponed(&self, handle: u64) -> Option<(Creation, Option<String>)> {
         self.creations().unfinished.remove(&handle)
     }
 
@@ -178,10 +188,13 @@ impl NcclComms {
         self.creations().with_device.insert((comm.id, comm.rank))
     }
 
-    /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it.
+    /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it. What it was making
+    /// and has not stored by now ends with it.
     pub fn remove(&self, handle: u64) -> Option<CommId> {
+        self.see_unstored_of(handle);
         let removed = self.table.remove(handle)?;
         let mut creations = self.creations();
+        creations.unstored.retain(|one| one.parent != handle || one.seen != 0);
         creations.calls.retain(|numbered, _| numbered.handle != handle);
         creations.unfinished.remove(&handle);
         let alive = creations.alive.get_mut(&removed.id)?;

@@ -1,5 +1,5 @@
-/* As much of HIP 6 as knows the kinds of memory; with RUNTIME, the runtime below it, which somebody else has initialised, and which does
- * not know managed memory. A call before hipInit ends the program: HIP would initialise itself. */
+/* With RUNTIME, as much of HSA as knows the kinds of memory, of which managed memory is none; else HIP above it, which only a program may
+ * call. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,53 +45,47 @@ struct pointer_info {
     uint32_t flags;
 };
 
+/* The types and owners of hsa_ext_amd.h: memory of the host is locked, or of a pool of the CPU's. */
+enum { UNKNOWN, ALLOCATED, LOCKED };
+enum { CPU, GPU };
+static int is_initialised;
+
+unsigned hsa_init(void) {
+    is_initialised = 1;
+    return 0;
+}
+
 unsigned hsa_amd_pointer_info(const void *address, struct pointer_info *info, void *(*allocate)(size_t), uint32_t *count, void *agents) {
     struct range found = pretended(address);
-    if (info->size < sizeof *info || allocate || count || agents) {
-        return 0x1001;
+    if (!is_initialised || info->size < sizeof *info || allocate || count || agents) {
+        return 0x100b;
     }
-    info->type = found.kind != 0 && !found.is_managed;
+    info->type = found.is_managed || !found.kind ? UNKNOWN : found.kind == 1 && found.begin % 128 ? LOCKED : ALLOCATED;
+    info->owner = found.kind == 2 ? GPU : CPU;
     return 0;
+}
+
+unsigned hsa_agent_get_info(uint64_t agent, unsigned attribute, void *to) {
+    *(unsigned *)to = (unsigned)agent;
+    return attribute == 17 ? 0 : 0x1001;
 }
 
 #else
 
-static int is_initialised, last_error;
-struct range pretended(const void *address);
-
-struct attributes {
-    unsigned kind;
-    int device;
-    void *device_pointer, *host_pointer;
-    int is_managed;
-    unsigned flags;
-};
+unsigned hsa_init(void);
 
 int hipInit(unsigned flags) {
-    is_initialised = 1;
-    return (int)flags;
+    return (int)(flags + hsa_init());
 }
 
-static void expect_initialised(void) {
-    if (!is_initialised) {
-        fprintf(stderr, "HIP would be initialised\n");
-        abort();
-    }
+/* What the profiler might call, and must not: HIP would initialise itself. */
+static void must_not_be_called(void) {
+    fprintf(stderr, "HIP would be initialised\n");
+    abort();
 }
 
-int hipPeekAtLastError(void) {
-    expect_initialised();
-    return last_error;
-}
+int hipPeekAtLastError(void) { must_not_be_called(); return 0; }
 
-/* The program's own call, that fails. */
-void pretend_error(int error) { last_error = error; }
-
-int hipPointerGetAttributes(struct attributes *to, const void *address) {
-    expect_initialised();
-    struct range found = pretended(address);
-    *to = (struct attributes){.kind = found.kind, .is_managed = (int)found.is_managed};
-    return last_error = 0;
-}
+int hipPointerGetAttributes(void) { must_not_be_called(); return 0; }
 
 #endif

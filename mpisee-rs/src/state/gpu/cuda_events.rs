@@ -4,13 +4,11 @@
 //! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
 //! some of these functions would end a capture that another thread has begun.
 
-use crate::binaries::library::{Functions, function};
-use crate::binaries::objects;
+use crate::binaries::library::{Functions, Keep, function};
 use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
 use mpisee_symbols::LoadedObject;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// `CUresult`, of which later drivers have further values.
@@ -46,23 +44,16 @@ struct Driver {
     stream_context_or_green: Option<unsafe extern "C" fn(Handle, *mut Handle, *mut Handle) -> Status>,
 }
 
-/// The driver's functions; `None` if the program has not loaded one that has all of them.
+/// The driver, once the program was seen to have loaded one that has all of them.
+static DRIVER: Functions<Driver> = Functions::new();
+
+/// Looks for the driver, in a thread of its own.
+pub fn look_for_driver(keep: Keep) {
+    DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), Driver::of);
+}
+
 fn driver() -> Option<&'static Driver> {
-    static DRIVER: Functions<Driver> = Functions::new();
-    if let Some(driver) = DRIVER.get() {
-        return Some(driver);
-    }
-    /// The number of objects that had been loaded when there was none.
-    static LOADED: AtomicU64 = AtomicU64::new(0);
-    let loaded = objects::changes().loaded;
-    if LOADED.load(Ordering::Relaxed) == loaded {
-        return None;
-    }
-    let found = DRIVER.look(|file| file.starts_with(b"libcuda.so"), Driver::of);
-    if found.is_none() {
-        LOADED.store(loaded, Ordering::Relaxed);
-    }
-    found
+    DRIVER.get()
 }
 
 impl Driver {

@@ -7,7 +7,7 @@
 //! Types and constants are cudarc's. None of its functions is called, since they load the driver; and what the driver returns is a
 //! number, since a later one may return what is no value of an enumeration of cudarc.
 
-use crate::binaries::library::{Functions, function};
+use crate::binaries::library::{Functions, Keep, function};
 use crate::state::gpu::nvml::Nvml;
 use crate::state::world::{World, guarded};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_P2PAttribute, CUuuid};
@@ -40,9 +40,14 @@ static IS_SEEN: AtomicBool = AtomicBool::new(false);
 /// The driver, once the program was seen to have loaded it.
 static DRIVER: Functions<Driver> = Functions::new();
 
-/// Takes the driver's functions, which the program has loaded.
-pub fn found() {
-    Driver::loaded();
+/// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded.
+pub fn look_for_driver() -> Keep {
+    let look = |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it)));
+    let is_initialised = look(Keep::AsLongAsTheProgram).is_some_and(Driver::is_initialised);
+    match is_initialised.then(|| look(Keep::Loaded)).flatten() {
+        Some(_) => Keep::Loaded,
+        None => Keep::AsLongAsTheProgram,
+    }
 }
 
 /// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
@@ -57,7 +62,7 @@ pub fn look(world: &World) {
 
 /// Notes the devices, as they are now, at the end of MPI. The caller holds the standard descriptors.
 pub fn note_end(world: &World) {
-    log(world, || Driver::loaded().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded())));
+    log(world, || DRIVER.get().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded())));
 }
 
 /// Notes the devices as they are now.
@@ -146,11 +151,11 @@ struct Seen {
 }
 
 impl Driver {
-    /// The driver, if the program has loaded it.
-    fn loaded() -> Option<&'static Driver> {
-        DRIVER
-            .get()
-            .or_else(|| DRIVER.look(|file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it))))
+    /// Returns whether the program has initialised it; else all that is asked fails.
+    fn is_initialised(&self) -> bool {
+        let mut count = 0;
+        // SAFETY: a number is written.
+        self.get_count.is_some_and(|get_count| unsafe { get_count(&raw mut count) } == 0)
     }
 
     /// The functions of CUDA's driver.
@@ -363,7 +368,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_driver_nothing_is_asked() {
-        assert!(Driver::loaded().is_none());
+    fn a_driver_that_is_not_there_is_not_kept() {
+        assert_eq!(look_for_driver(), Keep::AsLongAsTheProgram);
+        assert!(DRIVER.get().is_none());
     }
 }

@@ -1,13 +1,13 @@
-//! The kind of memory that has the buffers of a call, as CUDA's driver or AMD's HIP tells it apart.
+//! The kind of memory that has the buffers of a call, as CUDA's driver or AMD's HSA tells it apart.
 //!
 //! Only a program that has loaded the driver can have buffers elsewhere than in ordinary memory of the host. So the driver is
 //! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
 //! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
 
 use super::staging::{self, Used};
-use super::{devices, hip};
-use crate::binaries::library::{Functions, function};
-use crate::binaries::{mapping, objects};
+use super::{cuda_events, devices, hsa};
+use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::{apart, mapping, objects};
 use crate::mpi::abi::IN_PLACE;
 use crate::state::world;
 use crate::storage::hot::HOT;
@@ -15,7 +15,7 @@ use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
 use mpisee_guards::errno;
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::active_call;
-use mpisee_symbols::LoadedObject;
+use mpisee_symbols::{LoadedObject, find_object};
 use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,7 +38,7 @@ static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// Begins of the names of the drivers' libraries.
-const DRIVERS: [&[u8]; 2] = [b"libcuda.", b"libamdhip64."];
+const DRIVERS: [&[u8]; 2] = [b"libcuda.", hsa::FILE];
 
 thread_local! {
     /// The kinds of memory of the last call that had buffers: what is sent, and what is received.
@@ -107,7 +107,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     if buffer.is_null() || buffer == IN_PLACE {
         return Memory::Host;
     }
-    let Some(get_attributes) = GET_ATTRIBUTES.get() else { return hip::kind_of(buffer) };
+    let Some(get_attributes) = GET_ATTRIBUTES.get() else { return hsa::kind_of(buffer) };
     let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
     let results = [(&raw mut memory_type).cast::<c_void>(), (&raw mut is_managed).cast()];
     let count = ATTRIBUTES.len() as c_uint;
@@ -115,34 +115,51 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     // driver, and where a thread may not call it, the call fails and does nothing else.
     let status =
         unsafe { get_attributes(count, ATTRIBUTES.as_ptr(), results.as_ptr(), buffer.addr() as u64) };
-    if status == 0 { Memory::of_cuda(memory_type, is_managed & 1 != 0) } else { Memory::Host }
+    if status != 0 {
+        return Memory::Host;
+    }
+    // It knows no address before the program has initialised it.
+    if GET_ATTRIBUTES.is_to_be_kept() {
+        apart::run(look_apart);
+    }
+    Memory::of_cuda(memory_type, is_managed & 1 != 0)
 }
 
 /// Looks whether the program has loaded the driver since.
 #[cold]
 pub fn look_for_driver() {
     let _errno = errno::keep();
-    if GET_ATTRIBUTES.get().is_some() || hip::is_loaded() {
-        world::world().into_iter().for_each(devices::look);
-        return;
+    if !is_found() && may_be_there() && !apart::run(look_apart) {
+        HAS_LOOKED.store(false, Ordering::Relaxed);
     }
+    if is_found() {
+        world::world().into_iter().for_each(devices::look);
+    }
+}
+
+fn is_found() -> bool {
+    GET_ATTRIBUTES.get().is_some() || hsa::is_loaded()
+}
+
+/// Returns whether a driver's library was loaded since this was last called, or another one where the C library has no better answer.
+fn may_be_there() -> bool {
     let is_first = !HAS_LOOKED.swap(true, Ordering::Relaxed);
     let has_loaded = mapping::look_for_new(&DRIVERS).unwrap_or_else(|| {
         let loaded = objects::changes().loaded;
         LOADED.swap(loaded, Ordering::Relaxed) != loaded
     });
-    if !has_loaded && !is_first {
-        return;
-    }
+    let is_driver = |file: &[u8]| DRIVERS.iter().any(|name| file.starts_with(name));
+    (is_first || has_loaded) && find_object(|object| is_driver(object.file_name()).then_some(())).is_some()
+}
+
+/// Looks for the drivers, in a thread of its own.
+fn look_apart() {
+    let keep = devices::look_for_driver();
+    cuda_events::look_for_driver(keep);
     // SAFETY: the function has this type in cuda.h.
     let of = |library: LoadedObject<'_>| unsafe { function(library, c"cuPointerGetAttributes") };
-    if GET_ATTRIBUTES.look(|file| file.starts_with(DRIVERS[0]), of).is_some() {
-        HOT.ask_driver();
-        devices::found();
-        world::world().into_iter().for_each(devices::look);
-        return;
-    }
-    if hip::look() {
+    let found = GET_ATTRIBUTES.look(keep, |file| file.starts_with(DRIVERS[0]), of);
+    if found.is_some() || hsa::look(Keep::AsLongAsTheProgram) {
         HOT.ask_driver();
     }
 }

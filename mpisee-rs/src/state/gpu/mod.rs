@@ -2,7 +2,7 @@
 
 pub mod cuda_events;
 pub mod devices;
-mod hip;
+mod hsa;
 pub mod memory_kind;
 mod nvml;
 pub mod staging;

@@ -1,8 +1,9 @@
 //! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised it, as NCCL does. Types and constants
 //! are those of nvml-wrapper-sys, whose own functions load the library.
 
-use crate::binaries::library::{Functions, function};
-use mpisee_symbols::LoadedObject;
+use crate::binaries::apart;
+use crate::binaries::library::{Functions, Keep, function};
+use mpisee_symbols::{LoadedObject, find_object};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlEnableState_enum_NVML_FEATURE_DISABLED as NVML_FEATURE_DISABLED, nvmlEnableState_t,
     nvmlPciInfo_t, nvmlReturn_enum_NVML_SUCCESS as NVML_SUCCESS, nvmlReturn_t,
@@ -18,6 +19,11 @@ type GetHandle = unsafe extern "C" fn(*const c_char, *mut nvmlDevice_t) -> nvmlR
 type GetState = unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut nvmlEnableState_t) -> nvmlReturn_t;
 type GetRemote = unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut nvmlPciInfo_t) -> nvmlReturn_t;
 
+/// The begin of the file's name.
+const FILE: &[u8] = b"libnvidia-ml.so";
+/// The library, once it was found.
+static NVML: Functions<Nvml> = Functions::new();
+
 /// The library, with what is asked of it.
 pub struct Nvml {
     get_handle: GetHandle,
@@ -28,7 +34,14 @@ pub struct Nvml {
 impl Nvml {
     /// The library, if the program has loaded it.
     pub fn loaded() -> Option<&'static Nvml> {
-        static NVML: Functions<Nvml> = Functions::new();
+        let is_there = || find_object(|object| object.file_name().starts_with(FILE).then_some(())).is_some();
+        if NVML.get().is_none() && is_there() {
+            apart::run(Nvml::look);
+        }
+        NVML.get()
+    }
+
+    fn look() {
         // SAFETY: the functions have these types in nvml.h.
         let of = |library: LoadedObject<'_>| unsafe {
             Some(Nvml {
@@ -37,7 +50,7 @@ impl Nvml {
                 get_remote: function(library, c"nvmlDeviceGetNvLinkRemotePciInfo_v2")?,
             })
         };
-        NVML.get().or_else(|| NVML.look(|file| file.starts_with(b"libnvidia-ml.so"), of))
+        NVML.look(Keep::AsLongAsTheProgram, |file| file.starts_with(FILE), of);
     }
 
     /// The PCI addresses of what the active NVLinks of a GPU lead to, a switch or a GPU; empty where that is unknown of one. `None`

@@ -70,7 +70,7 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     let operation = Operation::from_index(u64::from(call.operation));
     match (call.meaning, operation) {
         (Meaning::GroupStart, _) => group::start(make),
-        (Meaning::Poll { comm, state }, _) => poll(call, comm, state, make),
+        (Meaning::Poll { comm, state }, _) => poll(comm, state, make),
         (Meaning::GroupSimulateEnd, _) => group::simulate_end(make),
         (Meaning::GroupEnd, Some(operation)) => group::end(call, operation, make),
         (Meaning::Communicate { comm, volume, with, stream }, Some(operation)) => {
@@ -158,11 +158,11 @@ fn on_comm(
 }
 
 /// A call that asks for the state of a communicator.
-fn poll(call: &NcclCall, comm: Comm, state: *const c_int, make: impl FnOnce() -> c_int) -> c_int {
+fn poll(comm: Comm, state: *const c_int, make: impl FnOnce() -> c_int) -> c_int {
     let code = make();
     // SAFETY: a call that succeeded has written the state.
     if code == SUCCESS && unsafe { *state } == SUCCESS {
-        pending::polled(call, comm);
+        pending::polled(comm);
     }
     code
 }

@@ -4,7 +4,6 @@
 //! block, when NCCL has stored its handle.
 
 use super::{count_time, key};
-use crate::binaries::mapping::read_memory;
 use crate::naming::{ROWS, nccl as naming};
 use crate::recording::{RecordedCall, Recorder};
 use crate::state::nccl::{Creation, NCCL, NcclComm, Unstored};
@@ -13,7 +12,6 @@ use crate::storage::frame::ExportFrame;
 use mpisee_profile::nccl::{Comm, IN_PROGRESS, NcclCall, SUCCESS};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
-use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A creating call, whose communicator may come to exist later.
@@ -41,12 +39,13 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_in
     let comm = unsafe { AtomicPtr::from_ptr(new.cast_mut()) }.load(Ordering::Relaxed);
     if comm.is_null() {
         if code == IN_PROGRESS {
-            NCCL.await_handle(Unstored { parent, place: new.addr(), creation, known, label: label.clone() });
+            let (place, label) = (new.addr(), label.clone());
+            NCCL.await_handle(Unstored { parent, place, seen: 0, creation, known, label });
         }
         return CommId::NONE;
     }
     let Some((rank, size)) = known.or_else(|| query(call, comm)) else {
-        NCCL.postpone(key(comm), creation);
+        NCCL.postpone(key(comm), creation, label.clone());
         return CommId::NONE;
     };
     let id = naming::enter(recorder.world, key(comm), creation, rank, size);
@@ -59,28 +58,9 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_in
     id
 }
 
-/// The handle at a place that may be gone by now.
-fn handle_at(place: usize) -> Comm {
-    let mut word = [0; size_of::<Comm>()];
-    let is_read = read_memory(place, &mut word) == word.len();
-    if is_read { ptr::without_provenance_mut(usize::from_ne_bytes(word)) } else { ptr::null_mut() }
-}
-
-/// A call that has asked for the state of a communicator: what that has made is there.
-pub fn polled(call: &NcclCall, comm: Comm) {
-    let unstored = NCCL.take_unstored_of(key(comm));
-    if unstored.is_empty() {
-        return;
-    }
-    let Some(recorded) = RecordedCall::if_tracking() else { return };
-    for one in unstored {
-        let made = handle_at(one.place);
-        if made.is_null() {
-            NCCL.await_handle(one);
-        } else {
-            adopt(&recorded, call, made, one);
-        }
-    }
+/// A call that has asked for the state of a communicator: the handles of what that has made are stored.
+pub fn polled(comm: Comm) {
+    NCCL.see_unstored_of(key(comm));
 }
 
 /// The communicator with this handle, which is entered if NCCL has stored the handle by now.
@@ -89,12 +69,12 @@ pub fn known(recorded: &RecordedCall, call: &NcclCall, comm: Comm) -> Option<Ncc
     if known.is_some() {
         return known;
     }
-    let unstored = NCCL.take_unstored(|place| handle_at(place) == comm)?;
+    let unstored = NCCL.take_unstored(key(comm))?;
     adopt(recorded, call, comm, unstored);
     NCCL.get(key(comm))
 }
 
-/// Enters a communicator that NCCL has stored.
+/// Enters a communicator that NCCL has stored, and that the program has passed.
 fn adopt(recorded: &RecordedCall, call: &NcclCall, comm: Comm, unstored: Unstored) {
     let Unstored { creation, known, label, .. } = unstored;
     recorded.record(|recorder| match known.or_else(|| query(call, comm)) {
@@ -104,15 +84,18 @@ fn adopt(recorded: &RecordedCall, call: &NcclCall, comm: Comm, unstored: Unstore
                 ROWS.label(&recorder.world.segment, id, label);
             }
         }
-        None => NCCL.postpone(key(comm), creation),
+        None => NCCL.postpone(key(comm), creation, label),
     });
 }
 
 /// Enters a communicator whose size NCCL did not have at first.
 pub fn finish(world: &World, call: &NcclCall, comm: Comm) -> Option<NcclComm> {
     let (rank, size) = query(call, comm)?;
-    let creation = NCCL.take_postponed(key(comm))?;
-    naming::enter(world, key(comm), creation, rank, size);
+    let (creation, label) = NCCL.take_postponed(key(comm))?;
+    let id = naming::enter(world, key(comm), creation, rank, size);
+    if let Some(label) = label {
+        ROWS.label(&world.segment, id, label);
+    }
     NCCL.get(key(comm))
 }
 

@@ -1,0 +1,111 @@
+//! Work that takes the loader's lock, done by a thread of its own.
+//!
+//! A thread that calls MPI may not wait for the loader: the one that has its lock may be in a constructor, and wait for that call. And what
+//! a library has may be used only once its constructors have returned, which they have when the lock was free after the library was seen.
+//! So another thread waits for the lock, and the one that calls waits for that thread, but not for long.
+
+use crate::storage::clock;
+use mpisee_guards::{cancellation, signals};
+use std::ffi::{c_int, c_void};
+use std::mem::{MaybeUninit, transmute};
+use std::ptr;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// How long a call waits; without a thread that loads a library, the work takes a hundredth of that.
+const LONGEST_WAIT_NS: i64 = 200_000_000;
+/// Bytes of the thread's stack, of which the C library takes a part for what threads have of their own.
+const STACK_BYTES: usize = 1 << 20;
+
+/// The process in which a thread is at work; 0 for none. A child of `fork` does not have its parent's threads.
+static AT_WORK: AtomicI32 = AtomicI32::new(0);
+
+unsafe extern "C" {
+    fn pthread_timedjoin_np(
+        thread: libc::pthread_t,
+        result: *mut *mut c_void,
+        until: *const libc::timespec,
+    ) -> c_int;
+}
+
+/// Does work in a thread of its own, as soon as no thread loads or unloads a library; returns when it is done, or after a while. False
+/// if there is no such thread to be had: none could be made, or there is one at work. The work may not call MPI.
+#[cold]
+pub fn run(work: fn()) -> bool {
+    let _not_cancelled = cancellation::hold();
+    // The thread has the signals blocked that this one has.
+    let _held = signals::hold_all([]);
+    // SAFETY: a number.
+    let process = unsafe { libc::getpid() };
+    let before = AT_WORK.load(Ordering::Acquire);
+    let is_free = before != process
+        && AT_WORK.compare_exchange(before, process, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if !is_free {
+        return false;
+    }
+    let Some(thread) = start(work) else {
+        AT_WORK.store(0, Ordering::Release);
+        return false;
+    };
+    let until = clock::realtime_ns().cast_signed().saturating_add(LONGEST_WAIT_NS);
+    let until = libc::timespec { tv_sec: until / 1_000_000_000, tv_nsec: until % 1_000_000_000 };
+    // SAFETY: the thread was made to be joined, and is either joined or left to itself.
+    unsafe {
+        if pthread_timedjoin_np(thread, ptr::null_mut(), &raw const until) != 0 {
+            libc::pthread_detach(thread);
+        }
+    }
+    true
+}
+
+fn start(work: fn()) -> Option<libc::pthread_t> {
+    let mut thread = MaybeUninit::uninit();
+    let mut attributes = MaybeUninit::uninit();
+    // SAFETY: attributes are used from when they are made to when they are destroyed; the thread gets the address of a function.
+    unsafe {
+        if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
+            return None;
+        }
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+        let code =
+            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), in_thread, work as *mut c_void);
+        libc::pthread_attr_destroy(attributes.as_mut_ptr());
+        (code == 0).then(|| thread.assume_init())
+    }
+}
+
+extern "C" fn in_thread(work: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` passes a function of this type.
+    let work = unsafe { transmute::<*mut c_void, fn()>(work) };
+    // SAFETY: the handle is the program's own, and is given back; nothing is loaded. Both wait for the loader's lock.
+    unsafe {
+        let program = libc::dlopen(ptr::null(), libc::RTLD_LAZY);
+        if !program.is_null() {
+            libc::dlclose(program);
+        }
+    }
+    // What panics was not done.
+    let _ = std::panic::catch_unwind(work);
+    AT_WORK.store(0, Ordering::Release);
+    ptr::null_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU32;
+
+    #[test]
+    fn work_is_done_by_another_thread_before_the_call_returns() {
+        static DONE_BY: AtomicU32 = AtomicU32::new(0);
+        fn work() {
+            // SAFETY: a number.
+            DONE_BY.store(unsafe { libc::gettid() }.unsigned_abs(), Ordering::SeqCst);
+        }
+        // SAFETY: a number.
+        let own = unsafe { libc::gettid() }.unsigned_abs();
+        assert!(run(work));
+        let done_by = DONE_BY.load(Ordering::SeqCst);
+        assert!(done_by != 0 && done_by != own);
+        assert!(run(|| panic!("as work may")) && run(work), "the next one finds none at work");
+    }
+}
