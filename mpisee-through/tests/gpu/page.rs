@@ -84,12 +84,12 @@ fn ways_that_were_not_counted_have_no_bytes() {
 }
 
 #[test]
-fn collectives_alone_are_said_to_have_no_table() {
+fn collectives_are_said_to_be_in_no_table() {
     let ran = without_mpi("").run(&["gpu", "app.mpisee", "--width", "200"]);
     has(
         &ran.exits(0).stdout,
         &[
-            "There is no table of data between GPUs: collectives alone moved data",
+            "3.25 KiB of collectives are not shown between GPUs, since who sends to whom in them is not known.",
             "\nCommunicators of NCCL\n",
         ],
     );
@@ -107,7 +107,47 @@ fn messages_of_gpus_that_are_not_known_are_said_to_be_left_out() {
     let ran = profile.run(&["gpu", "app.mpisee", "--width", "200"]);
     let sentence = "4.60 KiB of messages are not shown between GPUs, since no GPU of a rank is known.";
     has(&ran.exits(0).stdout, &[sentence, "MPI_Wait and its kind have no buffers"]);
-    assert!(!ran.stdout.contains("collectives alone"), "{}", ran.stdout);
+    has(&ran.stdout, &["16 B of collectives are not shown between GPUs"]);
+}
+
+/// As where ranks 2 and 3 destroyed their contexts before the end.
+#[test]
+fn messages_of_ranks_without_a_gpu_are_left_out_where_others_have_one() {
+    let profile = Builder::new(4)
+        .messages("W", 2, 3, 10, 4000)
+        .call_with("W", 2, "MPI_Send", 10, 4000, 0.25, |row| row.memory = Memory::Device)
+        .call_with("W", 0, "MPI_Allreduce", 2, 16, 0.25, |row| row.memory = Memory::Device)
+        .with(|profile| profile.ranks.iter_mut().zip([A, B]).for_each(|(row, gpu)| row.gpu = gpu.to_owned()))
+        .write();
+    let ran = profile.run(&["gpu", "app.mpisee", "--width", "200"]);
+    let sentence = "3.91 KiB of messages are not shown between GPUs, since no GPU of a rank is known.";
+    has(&ran.exits(0).stdout, &[sentence]);
+}
+
+/// Two ranks with a GPU each, whose data take no message but `call`.
+fn one_sided(call: &str) -> Builder {
+    Builder::new(2)
+        .call_with("W", 0, call, 20, 20 << 20, 0.25, |row| row.memory = Memory::Device)
+        .call_with("W", 0, "MPI_Allreduce", 1, 8, 0.25, |row| row.memory = Memory::Host)
+        .with(|profile| profile.ranks.iter_mut().zip([A, B]).for_each(|(row, gpu)| row.gpu = gpu.to_owned()))
+}
+
+#[test]
+fn one_sided_operations_are_said_to_be_left_out() {
+    for call in ["MPI_Put", "MPI_Raccumulate", "ncclPutSignal"] {
+        let profile = one_sided(call).write();
+        let ran = profile.run(&["gpu", "app.mpisee", "--width", "200"]);
+        let sentence = "20.0 MiB of one-sided operations are not shown between GPUs, since the profile does not have their targets.";
+        has(&ran.exits(0).stdout, &[sentence, "8 B of collectives are not shown between GPUs"]);
+        let ran = profile.run(&["gpu", "app.mpisee", "--format", "json"]);
+        let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        assert!(page["caveats"].to_string().contains(sentence), "{page:#}");
+    }
+    let beside_messages = one_sided("MPI_Get").messages("W", 0, 1, 2, 100).write();
+    let ran = beside_messages.run(&["gpu", "app.mpisee", "--width", "200"]);
+    let sentence = "20.0 MiB of one-sided operations are in no row of FROM and TO, since the profile does not have their targets.";
+    has(&ran.exits(0).stdout, &[sentence]);
+    assert!(!ran.stdout.contains("of collectives"), "{}", ran.stdout);
 }
 
 /// The sentence on copies for messages.

@@ -58,10 +58,10 @@ EXAMPLES:
 
 /// GPUs: what moved between them and how, buffers, copies, NCCL, and accesses of kernels.
 ///
-/// Without options it is a page. Its first table has all ways that data took between two GPUs, or a GPU and the host: messages of
+/// Without options it is a page. Its first table has who moved data between two GPUs, or a GPU and the host: messages of
 /// MPI and of NCCL (ncclSend) between the ranks that use them, whatever memory these were in; copies of `mpisee --gpu-copies`; and
-/// what kernels of `mpisee --gpu` loaded and stored. The same data may be in several columns. Collectives of NCCL are not in it, but
-/// by communicator below.
+/// what kernels of `mpisee --gpu` loaded and stored. The same data may be in several columns. Collectives and one-sided operations
+/// are not in it: their bytes are in the lists below.
 ///
 /// With --by and other options it is the accesses of kernels: loads, stores and atomics. LOADED is what the rank's kernels read
 /// there, STORED what they wrote, ATOMIC what atomics and reductions changed, in bytes. An error, where the run was sampled, is the

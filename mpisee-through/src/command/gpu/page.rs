@@ -14,7 +14,7 @@ use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
 use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
-use ways::Ways;
+use ways::{Ways, WithoutPeers};
 
 /// The heading of each sheet, in their order.
 const TITLES: [&str; 9] = [
@@ -68,7 +68,7 @@ impl Page {
             Ok(_) => {
                 let ways =
                     Ways::of(view.profile(), &chosen, &of_host.copies, !buffers.sheet.rows.is_empty())?;
-                notes.extend(ways.notes(buffers.has_collectives));
+                notes.extend(ways.notes(buffers.without_peers));
                 ways
             }
             Err(_) => {
@@ -211,21 +211,27 @@ fn link_sheet(links: &[DeviceLinkRow], names: &DeviceNames) -> Sheet {
 /// Calls that moved bytes, by library and memory; no row where all memory is the host's and there is no NCCL.
 struct Buffers {
     sheet: Sheet,
-    /// True if some of the calls in the rows are collectives.
-    has_collectives: bool,
+    /// Bytes of all calls, in whatever memory, that have no peers in the profile; no collectives where there are no rows.
+    without_peers: WithoutPeers,
 }
 
 impl Buffers {
     fn of(view: &ProfileView) -> Result<Self> {
         let mut rows = Vec::new();
-        let (mut is_of_gpus, mut has_collectives) = (false, false);
+        let (mut is_of_gpus, mut without_peers) = (false, WithoutPeers::default());
         for (memory, filter) in CallFilter::each_memory() {
             let groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
             let mut sums: BTreeMap<&str, (u64, u64, u128)> = BTreeMap::new();
             for (key, cell) in groups.cells.iter().filter(|(_, cell)| cell.bytes > 0) {
                 let call = groups.call(key);
-                has_collectives |=
-                    Operation::from_name(call).is_some_and(|it| it.kind() == OperationKind::Collective);
+                let of_kind = match Operation::from_name(call).map(Operation::kind) {
+                    Some(OperationKind::Collective) => Some(&mut without_peers.collective),
+                    Some(OperationKind::OneSided) => Some(&mut without_peers.one_sided),
+                    _ => None,
+                };
+                if let Some(sum) = of_kind {
+                    *sum = sum.saturating_add(cell.bytes);
+                }
                 let sum = sums.entry(if is_nccl(call) { "NCCL" } else { "MPI" }).or_default();
                 *sum = (
                     sum.0.saturating_add(cell.calls),
@@ -246,11 +252,11 @@ impl Buffers {
         }
         if !is_of_gpus {
             rows.clear();
+            without_peers.collective = 0;
         }
         rows.sort_by(|one, other| one[0].in_table().cmp(&other[0].in_table()));
         let mut heads = vec![sheet::fixed("library", "CALLS OF"), sheet::fixed("memory", "MEMORY")];
         heads.extend(COUNTED);
-        let has_collectives = has_collectives && is_of_gpus;
-        Ok(Buffers { sheet: Sheet { name: "buffers", heads, rows }, has_collectives })
+        Ok(Buffers { sheet: Sheet { name: "buffers", heads, rows }, without_peers })
     }
 }

@@ -1,4 +1,4 @@
-//! All ways that data took between GPUs, and between GPUs and the host, side by side: who moved how much from where to where.
+//! Data from one GPU to another, and from and to the host, side by side: who moved how much from where to where.
 //!
 //! The same data can be in several columns, and are not added up: an MPI that takes the memory of GPUs copies by the driver, and
 //! one that does not is given copies of the program's.
@@ -24,9 +24,14 @@ const HEADS: [Head; 6] = [
     sheet::number("kernel_bytes", "KERNELS"),
 ];
 
-/// The reason for which there is no row though data moved.
-const COLLECTIVES_ALONE: &str = "There is no table of data between GPUs: collectives alone moved data, and who sends to whom in them is not \
-    known. Their bytes are in the lists below.";
+/// Bytes of operations whose other end the profile does not have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WithoutPeers {
+    /// Collectives of MPI and NCCL.
+    pub collective: u64,
+    /// Puts, gets and accumulating operations of MPI, and `ncclPutSignal`.
+    pub one_sided: u64,
+}
 
 /// Bytes from one end to another.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,25 +70,29 @@ impl Counted {
 pub struct Ways {
     moved: BTreeMap<(String, String), Moved>,
     counted: Counted,
+    /// True if some rank has a GPU, or some buffer is in memory of one.
+    is_of_gpus: bool,
     /// Bytes of messages between ranks of which one uses several GPUs.
     of_several: u64,
-    /// Bytes of messages of NCCL, or from or to a rank with a GPU, where a rank's GPU is not known.
+    /// Bytes of messages of which the GPU of a rank is not known.
     of_unknown: u64,
     /// Bytes of messages of NCCL to ranks of a communicator that no process of the profile has.
     of_absent: u64,
 }
 
 impl Ways {
-    /// Adds up a profile with rows of each rank. `has_buffers` says that some buffers of calls are in memory of GPUs: where no rank's GPU is
-    /// known, as of AMD's, messages may be of any.
+    /// Adds up a profile with rows of each rank. `has_buffers` says that some buffers of calls are in memory of GPUs, or of calls of NCCL:
+    /// where no rank's GPU is known, as of AMD's, messages may be of any.
     pub fn of(profile: &Profile, chosen: &Chosen, copies: &[CopyRow], has_buffers: bool) -> Result<Ways> {
-        let mut ways = Ways { counted: Counted::of(profile), ..Ways::default() };
-        let may_be_of_any = has_buffers && chosen.devices.is_empty();
+        let mut ways = Ways {
+            counted: Counted::of(profile),
+            is_of_gpus: has_buffers || !chosen.devices.is_empty(),
+            ..Ways::default()
+        };
         for row in profile.rows::<PeerRow>()? {
             let row = row?;
-            let has_gpu =
-                may_be_of_any || [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
-            let bytes = if has_gpu { row.sent_bytes } else { 0 };
+            // A rank whose GPU is not known may have used one: its context can be gone before the driver is asked.
+            let bytes = if ways.is_of_gpus { row.sent_bytes } else { 0 };
             let ends = [row.rank, row.peer].map(|rank| Gpu::of_process(&chosen.devices, rank));
             ways.add_messages(ends, bytes, |moved| &mut moved.mpi);
         }
@@ -115,26 +124,26 @@ impl Ways {
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
 
-    /// A sentence for each reason for which bytes of messages are in no row, or that collectives alone moved data.
-    pub fn notes(&self, has_collectives: bool) -> Vec<String> {
-        let reasons = [
-            (self.of_several, "their ranks use several GPUs"),
-            (self.of_unknown, "no GPU of a rank is known"),
-            (self.of_absent, "the profile does not have who received them"),
-        ];
+    /// A sentence for each reason for which bytes are in no row. Of collectives it is there where there are no rows at all: it says why.
+    pub fn notes(&self, without_peers: WithoutPeers) -> Vec<String> {
         let has_rows = self.moved.values().any(|moved| moved.most() > 0);
-        let sentence = |(bytes, why): (u64, &str)| {
+        let one_sided = if self.is_of_gpus { without_peers.one_sided } else { 0 };
+        let collective = if has_rows { 0 } else { without_peers.collective };
+        let reasons = [
+            (self.of_several, "messages", "their ranks use several GPUs"),
+            (self.of_unknown, "messages", "no GPU of a rank is known"),
+            (self.of_absent, "messages", "the profile does not have who received them"),
+            (one_sided, "one-sided operations", "the profile does not have their targets"),
+            (collective, "collectives", "who sends to whom in them is not known"),
+        ];
+        let sentence = |(bytes, of, why): (u64, &str, &str)| {
             let bytes = human_bytes(bytes);
             match has_rows {
-                true => format!("{bytes} of messages are in no row of FROM and TO, since {why}."),
-                false => format!("{bytes} of messages are not shown between GPUs, since {why}."),
+                true => format!("{bytes} of {of} are in no row of FROM and TO, since {why}."),
+                false => format!("{bytes} of {of} are not shown between GPUs, since {why}."),
             }
         };
-        let notes: Vec<String> = reasons.into_iter().filter(|(bytes, _)| *bytes > 0).map(sentence).collect();
-        match has_collectives && !has_rows && notes.is_empty() {
-            true => vec![COLLECTIVES_ALONE.to_owned()],
-            false => notes,
-        }
+        reasons.into_iter().filter(|(bytes, ..)| *bytes > 0).map(sentence).collect()
     }
 
     fn between(&mut self, from: &str, to: &str) -> &mut Moved {
@@ -267,24 +276,33 @@ mod tests {
             .map(|((from, to), it)| (from.as_str(), to.as_str(), it.mpi, it.copied))
             .collect();
         assert_eq!(moved, [("GPU-a", "GPU-b", 31, 23), ("GPU-b", "GPU-a", 37, 0), ("host", "GPU-a", 0, 13),]);
-        let notes = ways.notes(true);
+        let notes = ways.notes(WithoutPeers { collective: 8, one_sided: 0 });
         let begins: Vec<&str> = notes.iter().map(|note| &note[..16]).collect();
         assert_eq!(begins, ["41 B of messages", "43 B of messages"]);
         assert!(notes.iter().all(|note| note.contains("FROM and TO")), "{notes:?}");
     }
 
     #[test]
-    fn why_there_is_no_table_is_in_one_sentence() {
-        let mut ways = Ways::default();
-        assert_eq!(ways.notes(false), [""; 0]);
-        assert_eq!(ways.notes(true), [COLLECTIVES_ALONE]);
+    fn bytes_of_operations_without_peers_are_said_to_be_left_out() {
+        let mut ways = Ways { is_of_gpus: true, ..Ways::default() };
+        assert_eq!(ways.notes(WithoutPeers::default()), [""; 0]);
+        let without_peers = WithoutPeers { collective: 53, one_sided: 59 };
+        let of_one_sided = "59 B of one-sided operations are not shown between GPUs, since the profile does not have their targets.";
+        let of_collectives =
+            "53 B of collectives are not shown between GPUs, since who sends to whom in them is not known.";
+        assert_eq!(ways.notes(without_peers), [of_one_sided, of_collectives]);
         ways.of_absent = 47;
-        assert_eq!(
-            ways.notes(true),
-            [
-                "47 B of messages are not shown between GPUs, since the profile does not have who received them."
-            ]
-        );
+        let of_absent =
+            "47 B of messages are not shown between GPUs, since the profile does not have who received them.";
+        assert_eq!(ways.notes(without_peers), [of_absent, of_one_sided, of_collectives]);
+        // Beside rows, one-sided operations alone.
+        ways.between("GPU-a", "GPU-b").mpi = 61;
+        let notes = ways.notes(WithoutPeers { collective: 53, one_sided: 59 });
+        let begins: Vec<&str> = notes.iter().map(|note| &note[..9]).collect();
+        assert_eq!(begins, ["47 B of m", "59 B of o"]);
+        // Of hosts alone there is nothing to say.
+        let of_hosts = Ways::default();
+        assert_eq!(of_hosts.notes(WithoutPeers { collective: 0, one_sided: 59 }), [""; 0]);
     }
 
     #[test]
