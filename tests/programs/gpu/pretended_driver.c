@@ -12,7 +12,9 @@ static struct range {
     uintptr_t begin, end;
     unsigned memory_type, is_managed;
 } ranges[MOST];
-static int is_initialised;
+static int is_initialised, is_constructed;
+
+__attribute__((constructor)) static void construct(void) { is_constructed = 1; }
 
 int cuInit(unsigned flags) {
     is_initialised = 1;
@@ -30,6 +32,10 @@ void pretend(void *begin, size_t bytes, unsigned memory_type, unsigned is_manage
 }
 
 int cuPointerGetAttributes(unsigned count, const int *attributes, void *const *values, uint64_t address) {
+    if (!is_constructed) {
+        fprintf(stderr, "the driver is called before its constructor\n");
+        abort();
+    }
     if (!is_initialised) {
         return 3;
     }

@@ -380,3 +380,27 @@ fn what_few_programs_do_is_counted() {
         assert_eq!(labels.len(), 1, "{}", mpi.name);
     });
 }
+
+#[test]
+fn handles_are_those_that_the_program_passes() {
+    on_each_mpi(|mpi| {
+        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_stale")).ranks(2));
+        let tables = finished.tables();
+        let moved = [("ncclAllReduce", 4, 2 * (61 + 67)), ("ncclCommDestroy", 2, 0)];
+        let named = [("ncclAllReduce", 2, 2 * 73), ("ncclCommDestroy", 2, 0)];
+        // Of three communicators without a parent.
+        let others = [
+            ("ncclCommInitRank", 6, 0),
+            ("ncclCommSplit", 6, 0),
+            ("ncclCommAbort", 2, 0),
+            ("ncclAllReduce", 2, 2 * 71),
+            ("ncclCommDestroy", 4, 0),
+        ];
+        let comms: [Expected; 3] =
+            [("N1", 2, "0-1", &others), ("N1_s1.3", 2, "0-1", &moved), ("N1_s2.5", 2, "0-1", &named)];
+        assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
+        assert_all_seen(tables);
+        let labels = tables.comms.iter().filter(|row| row.label == "pipeline").count();
+        assert_eq!(labels, 1, "{}", mpi.name);
+    });
+}

@@ -40,10 +40,12 @@ static IS_SEEN: AtomicBool = AtomicBool::new(false);
 /// The driver, once the program was seen to have loaded it.
 static DRIVER: Functions<Driver> = Functions::new();
 
-/// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded.
-pub fn look_for_driver() -> Keep {
+/// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded. `has_answered` says that the program has initialised
+/// it, as far as that is known.
+pub fn look_for_driver(has_answered: bool) -> Keep {
     let look = |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it)));
-    let is_initialised = look(Keep::AsLongAsTheProgram).is_some_and(Driver::is_initialised);
+    let found = look(Keep::AsLongAsTheProgram);
+    let is_initialised = found.is_some_and(|driver| has_answered || driver.is_initialised());
     match is_initialised.then(|| look(Keep::Loaded)).flatten() {
         Some(_) => Keep::Loaded,
         None => Keep::AsLongAsTheProgram,
@@ -369,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_is_not_there_is_not_kept() {
-        assert_eq!(look_for_driver(), Keep::AsLongAsTheProgram);
+        assert_eq!(look_for_driver(true), Keep::AsLongAsTheProgram);
         assert!(DRIVER.get().is_none());
     }
 }
