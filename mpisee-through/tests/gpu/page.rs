@@ -89,7 +89,7 @@ fn collectives_alone_are_said_to_have_no_table() {
     has(
         &ran.exits(0).stdout,
         &[
-            "There is no table of data between GPUs: collectives alone moved data",
+            "There is no table of data between GPUs: of MPI and NCCL collectives alone moved data",
             "\nCommunicators of NCCL\n",
         ],
     );
@@ -106,7 +106,34 @@ fn messages_of_gpus_that_are_not_known_are_said_to_be_left_out() {
         .write();
     let ran = profile.run(&["gpu", "app.mpisee", "--width", "200"]);
     let sentence = "4.60 KiB of messages are not shown between GPUs, since no GPU of a rank is known.";
-    has(&ran.exits(0).stdout, &[sentence, "MPI_Wait and its kind have no buffers"]);
+    has(&ran.exits(0).stdout, &[sentence, "MPI_Wait, MPI_Win_fence and their kind have no buffers"]);
+    assert!(!ran.stdout.contains("collectives alone"), "{}", ran.stdout);
+}
+
+#[test]
+fn what_has_no_peer_or_no_gpu_is_said_and_not_that_collectives_were_all() {
+    let one_sided = Builder::new(2)
+        .call_with("W", 0, "MPI_Put", 2, 5119, 0.25, |row| row.memory = Memory::Device)
+        .call_with("W", 0, "MPI_Allreduce", 2, 16, 0.25, |row| row.memory = Memory::Device)
+        .write();
+    let ran = one_sided.run(&["gpu", "app.mpisee", "--width", "200"]);
+    has(
+        &ran.exits(0).stdout,
+        &["5.00 KiB of one-sided operations are in no row, since their targets are not counted."],
+    );
+    assert!(!ran.stdout.contains("collectives alone"), "{}", ran.stdout);
+    // Ranks 2 and 3 sent from memory of GPUs that had no context when they were looked at.
+    let mixed = Builder::new(4)
+        .messages("W", 2, 3, 10, 4000)
+        .call_with("W", 2, "MPI_Send", 10, 4000, 0.25, |row| row.memory = Memory::Device)
+        .call_with("W", 0, "MPI_Allreduce", 2, 16, 0.25, |row| row.memory = Memory::Device)
+        .with(|profile| profile.ranks[0].gpu = A.to_owned())
+        .write();
+    let ran = mixed.run(&["gpu", "app.mpisee", "--width", "200"]);
+    has(
+        &ran.exits(0).stdout,
+        &["3.91 KiB of messages are between ranks of which no GPU is known; they may be"],
+    );
     assert!(!ran.stdout.contains("collectives alone"), "{}", ran.stdout);
 }
 

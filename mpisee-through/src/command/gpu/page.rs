@@ -35,7 +35,7 @@ const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs it
     loaded while the program runs, `mpisee --nccl-gpu-time` their time on GPUs.\n";
 
 /// The note on the time of calls with buffers.
-const ON_WAITS: &str = "MPI_Wait and its kind have no buffers: waiting for messages, also between GPUs, is in no row of the buffers.";
+const ON_WAITS: &str = "MPI_Wait, MPI_Win_fence and their kind have no buffers: waiting for data, also between GPUs, is in no row of the buffers.";
 
 /// All that a profile has of GPUs; of sums over ranks what they have.
 pub struct Page {
@@ -68,7 +68,7 @@ impl Page {
             Ok(_) => {
                 let ways =
                     Ways::of(view.profile(), &chosen, &of_host.copies, !buffers.sheet.rows.is_empty())?;
-                notes.extend(ways.notes(buffers.has_collectives));
+                notes.extend(ways.notes(buffers.has_collectives, buffers.one_sided));
                 ways
             }
             Err(_) => {
@@ -213,19 +213,24 @@ struct Buffers {
     sheet: Sheet,
     /// True if some of the calls in the rows are collectives.
     has_collectives: bool,
+    /// Bytes of one-sided operations, if there are rows.
+    one_sided: u64,
 }
 
 impl Buffers {
     fn of(view: &ProfileView) -> Result<Self> {
         let mut rows = Vec::new();
-        let (mut is_of_gpus, mut has_collectives) = (false, false);
+        let (mut is_of_gpus, mut has_collectives, mut one_sided) = (false, false, 0u64);
         for (memory, filter) in CallFilter::each_memory() {
             let groups = view.group(&filter, By { call: true, without_times: true, ..By::default() })?;
             let mut sums: BTreeMap<&str, (u64, u64, u128)> = BTreeMap::new();
             for (key, cell) in groups.cells.iter().filter(|(_, cell)| cell.bytes > 0) {
                 let call = groups.call(key);
-                has_collectives |=
-                    Operation::from_name(call).is_some_and(|it| it.kind() == OperationKind::Collective);
+                match Operation::from_name(call).map(Operation::kind) {
+                    Some(OperationKind::Collective) => has_collectives = true,
+                    Some(OperationKind::OneSided) => one_sided = one_sided.saturating_add(cell.bytes),
+                    _ => {}
+                }
                 let sum = sums.entry(if is_nccl(call) { "NCCL" } else { "MPI" }).or_default();
                 *sum = (
                     sum.0.saturating_add(cell.calls),
@@ -251,6 +256,7 @@ impl Buffers {
         let mut heads = vec![sheet::fixed("library", "CALLS OF"), sheet::fixed("memory", "MEMORY")];
         heads.extend(COUNTED);
         let has_collectives = has_collectives && is_of_gpus;
-        Ok(Buffers { sheet: Sheet { name: "buffers", heads, rows }, has_collectives })
+        let one_sided = if is_of_gpus { one_sided } else { 0 };
+        Ok(Buffers { sheet: Sheet { name: "buffers", heads, rows }, has_collectives, one_sided })
     }
 }

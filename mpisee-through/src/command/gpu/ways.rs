@@ -25,8 +25,8 @@ const HEADS: [Head; 6] = [
 ];
 
 /// The reason for which there is no row though data moved.
-const COLLECTIVES_ALONE: &str = "There is no table of data between GPUs: collectives alone moved data, and who sends to whom in them is not \
-    known. Their bytes are in the lists below.";
+const COLLECTIVES_ALONE: &str = "There is no table of data between GPUs: of MPI and NCCL collectives alone moved data, and who sends to whom in \
+    them is not known. Their bytes are in the lists below.";
 
 /// Bytes from one end to another.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,6 +69,8 @@ pub struct Ways {
     of_several: u64,
     /// Bytes of messages of NCCL, or from or to a rank with a GPU, where a rank's GPU is not known.
     of_unknown: u64,
+    /// Bytes of messages between two ranks of which no GPU is known, where some buffers are in memory of GPUs.
+    of_neither: u64,
     /// Bytes of messages of NCCL to ranks of a communicator that no process of the profile has.
     of_absent: u64,
 }
@@ -83,8 +85,13 @@ impl Ways {
             let row = row?;
             let has_gpu =
                 may_be_of_any || [row.rank, row.peer].iter().any(|rank| chosen.devices.contains_key(rank));
-            let bytes = if has_gpu { row.sent_bytes } else { 0 };
-            let ends = [row.rank, row.peer].map(|rank| Gpu::of_process(&chosen.devices, rank));
+            if !has_gpu {
+                let bytes = if has_buffers { row.sent_bytes } else { 0 };
+                ways.of_neither = ways.of_neither.saturating_add(bytes);
+                continue;
+            }
+            let (bytes, ends) = (row.sent_bytes, [row.rank, row.peer]);
+            let ends = ends.map(|rank| Gpu::of_process(&chosen.devices, rank));
             ways.add_messages(ends, bytes, |moved| &mut moved.mpi);
         }
         for (from, to, bytes) in nccl_messages(&load::if_any(profile)?) {
@@ -115,8 +122,9 @@ impl Ways {
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
 
-    /// A sentence for each reason for which bytes of messages are in no row, or that collectives alone moved data.
-    pub fn notes(&self, has_collectives: bool) -> Vec<String> {
+    /// A sentence for each reason for which bytes are in no row, or that collectives alone moved data. `one_sided` are bytes of one-sided
+    /// operations.
+    pub fn notes(&self, has_collectives: bool, one_sided: u64) -> Vec<String> {
         let reasons = [
             (self.of_several, "their ranks use several GPUs"),
             (self.of_unknown, "no GPU of a rank is known"),
@@ -130,7 +138,18 @@ impl Ways {
                 false => format!("{bytes} of messages are not shown between GPUs, since {why}."),
             }
         };
-        let notes: Vec<String> = reasons.into_iter().filter(|(bytes, _)| *bytes > 0).map(sentence).collect();
+        let mut notes: Vec<String> =
+            reasons.into_iter().filter(|(bytes, _)| *bytes > 0).map(sentence).collect();
+        let others = [
+            (
+                self.of_neither,
+                "messages",
+                "are between ranks of which no GPU is known; they may be of the host's memory",
+            ),
+            (one_sided, "one-sided operations", "are in no row, since their targets are not counted"),
+        ];
+        let others = others.into_iter().filter(|(bytes, ..)| *bytes > 0);
+        notes.extend(others.map(|(bytes, of, why)| format!("{} of {of} {why}.", human_bytes(bytes))));
         match has_collectives && !has_rows && notes.is_empty() {
             true => vec![COLLECTIVES_ALONE.to_owned()],
             false => notes,
@@ -267,7 +286,7 @@ mod tests {
             .map(|((from, to), it)| (from.as_str(), to.as_str(), it.mpi, it.copied))
             .collect();
         assert_eq!(moved, [("GPU-a", "GPU-b", 31, 23), ("GPU-b", "GPU-a", 37, 0), ("host", "GPU-a", 0, 13),]);
-        let notes = ways.notes(true);
+        let notes = ways.notes(true, 0);
         let begins: Vec<&str> = notes.iter().map(|note| &note[..16]).collect();
         assert_eq!(begins, ["41 B of messages", "43 B of messages"]);
         assert!(notes.iter().all(|note| note.contains("FROM and TO")), "{notes:?}");
@@ -276,11 +295,13 @@ mod tests {
     #[test]
     fn why_there_is_no_table_is_in_one_sentence() {
         let mut ways = Ways::default();
-        assert_eq!(ways.notes(false), [""; 0]);
-        assert_eq!(ways.notes(true), [COLLECTIVES_ALONE]);
+        assert_eq!(ways.notes(false, 0), [""; 0]);
+        assert_eq!(ways.notes(true, 0), [COLLECTIVES_ALONE]);
+        let of_one_sided = "59 B of one-sided operations are in no row, since their targets are not counted.";
+        assert_eq!(ways.notes(true, 59), [of_one_sided]);
         ways.of_absent = 47;
         assert_eq!(
-            ways.notes(true),
+            ways.notes(true, 0),
             [
                 "47 B of messages are not shown between GPUs, since the profile does not have who received them."
             ]
