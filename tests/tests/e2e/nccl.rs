@@ -337,6 +337,26 @@ fn the_time_of_calls_on_the_gpu_is_measured() {
 }
 
 #[test]
+fn sums_over_ranks_say_that_times_on_the_gpu_are_left_out() {
+    on_each_mpi(|mpi| {
+        let linked = linked();
+        let program = mpi.compile_with(
+            "gpu/nccl_times",
+            &[linked.each_ref().map(String::as_str).as_slice(), &["-ldl"]].concat(),
+        );
+        let run = Run::of(mpi, program).ranks(2).argument(driver().display());
+        let finished = run.options(&["--nccl-gpu-time=on", "--fold", "1"]).profiled();
+        let profile = Profile::open(finished.directory()).expect("it was written");
+        assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
+        let notes = &profile.run().notes;
+        assert!(
+            notes.iter().any(|it| it.contains("the GPU's time in calls of NCCL was measured")),
+            "{notes:?}"
+        );
+    });
+}
+
+#[test]
 fn what_few_programs_do_is_counted() {
     on_each_mpi(|mpi| {
         let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_more")).ranks(2));
