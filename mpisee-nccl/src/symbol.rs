@@ -96,10 +96,10 @@ fn place_of(name: &CStr) -> Option<(Place, Address)> {
 }
 
 impl Place {
-    /// The address of a function.
+    /// The address of a function, which stays valid: the program may close the library that has it.
     fn address(self, name: &CStr) -> Option<Address> {
         match self {
-            Place::SearchOrder => mpisee_symbols::next(name),
+            Place::SearchOrder => mpisee_symbols::next(name).filter(|&it| mpisee_symbols::keep_loaded(it)),
             Place::Library(library) => library.symbol(name),
         }
     }

@@ -69,6 +69,15 @@ fn own_library() -> &'static Path {
 }
 
 #[test]
+fn an_nccl_that_the_program_closes_stays_and_is_called_again() {
+    let stage = Stage::new();
+    for is_preloaded in [false, true] {
+        let status = stage.run("closing", "close", "libplugin.so", is_preloaded);
+        assert!(status.success(), "{status}, preloaded: {is_preloaded}");
+    }
+}
+
+#[test]
 fn a_first_call_that_a_constructor_waits_for_takes_no_lock_of_the_loader() {
     let stage = Stage::new();
     for is_preloaded in [false, true] {
