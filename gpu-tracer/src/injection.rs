@@ -164,7 +164,7 @@ fn run(options: &Options, counted: Counted) {
     let running = Running { counted, segments: options.segments.clone(), pid: std::process::id() };
     if RUNNING.set(running).is_ok() {
         attach();
-        // SAFETY: the handler is a function of this library, which is never unloaded.
+        // SAFETY: the handler is a function of this library, which is never unloaded, see build.rs.
         unsafe { libc::atexit(at_exit) };
     }
 }
