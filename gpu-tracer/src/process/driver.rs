@@ -4,6 +4,7 @@
 //! is an integer here: cudarc's enumerations lack the values of later versions.
 
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute, CUuuid};
+use mpisee_collect::process::gpu::uuid_text;
 use mpisee_symbols::{LoadedObject, find_object};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
@@ -26,11 +27,6 @@ pub fn number<T>(handle: *mut T) -> u64 {
 /// The handle of a number.
 pub fn handle(number: u64) -> Handle {
     std::ptr::with_exposed_provenance_mut(number as usize)
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Begin of the file's name of the driver.
@@ -132,11 +128,6 @@ fn uuid(get_uuid: GetUuid, device: c_int) -> Option<[u8; 16]> {
     let mut uuid = CUuuid { bytes: [0; 16] };
     // SAFETY: the result is written.
     (unsafe { get_uuid(&raw mut uuid, device) } == 0).then(|| uuid.bytes.map(|byte| byte as u8))
-}
-
-fn uuid_text(kind: &str, uuid: [u8; 16]) -> String {
-    let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&uuid[part]));
-    format!("{kind}-{a}-{b}-{c}-{d}-{e}")
 }
 
 /// A name of the driver's, or the program's.
