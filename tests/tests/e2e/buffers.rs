@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 /// A driver, compiled; under a name of its own the profiler would not know it.
 fn compiled(source: &str, soname: &str, options: &[&str]) -> PathBuf {
-    let folder = root().join("target/tests/pretended");
-    std::fs::create_dir_all(&folder).expect("target can be written");
-    let library = folder.join(soname);
+    let library = root().join("target/tests/pretended").join(soname);
+    std::fs::create_dir_all(library.parent().expect("it is in a folder")).expect("target can be written");
+    let soname = library.file_name().expect("it has a name").display();
     let source = root().join("tests/programs/gpu").join(source);
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", &format!("-Wl,-soname,{soname}"), "-o"]);
@@ -25,6 +25,13 @@ fn compiled(source: &str, soname: &str, options: &[&str]) -> PathBuf {
 pub fn driver() -> PathBuf {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
     DRIVER.get_or_init(|| compiled("pretended_driver.c", "libcuda.so.1", &[])).clone()
+}
+
+/// The same as it was before CUDA 12.5.
+pub fn driver_before_12_5() -> PathBuf {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || compiled("pretended_driver.c", "before_12_5/libcuda.so.1", &["-DBEFORE_12_5"]);
+    DRIVER.get_or_init(compiled).clone()
 }
 
 /// AMD's HIP, which must not be called, and HSA below it.
