@@ -9,8 +9,8 @@ use crate::copies;
 use crate::counting::file::Output;
 use crate::device::backend::Backend;
 use crate::events::state::{self, Shared, missed};
-use crate::process::driver::of_profiler;
-use crate::process::{self, nvshmem};
+use crate::process::driver::{self, of_profiler};
+use crate::process::{self, nvshmem, stacks};
 use crate::trace::{self, trace};
 use crate::tracer::{Settings, Tracer};
 use mpisee_collect::{gpu, process as identity};
@@ -102,6 +102,10 @@ fn guarded(start: impl FnOnce() -> Result<(), String>) -> bool {
         ));
     }));
     let _hidden = process::hide();
+    let start = || {
+        driver::find_functions();
+        start()
+    };
     match catch_unwind(AssertUnwindSafe(start)) {
         Ok(Ok(())) | Err(_) => {}
         Ok(Err(why)) => say(&why),
@@ -136,6 +140,8 @@ fn start_kernels(
     let segments = options.segments.clone();
     let output = Box::new(move || output(&segments));
     trace!("begin {settings:?}");
+    stacks::prepare();
+    nvshmem::look();
     let shared = back_end(options, Box::new(move |it| Tracer::new(it, settings, output)))
         .map_err(|why| format!("what GPU kernels access is not counted: {why}"))?;
     run(options, Counted::Kernels(shared));
@@ -158,7 +164,7 @@ fn run(options: &Options, counted: Counted) {
     let running = Running { counted, segments: options.segments.clone(), pid: std::process::id() };
     if RUNNING.set(running).is_ok() {
         attach();
-        // SAFETY: the handler is a function of this library, which is never unloaded.
+        // SAFETY: the handler is a function of this library, which is never unloaded, see build.rs.
         unsafe { libc::atexit(at_exit) };
     }
 }

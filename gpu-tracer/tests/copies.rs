@@ -214,6 +214,16 @@ fn devices_are_named_without_a_lock_that_a_thread_with_the_drivers_waits_for() {
 }
 
 #[test]
+fn a_first_copy_that_a_constructor_waits_for_takes_no_lock_of_the_loader() {
+    let stage = Stage::new();
+    let library = ["-shared", "-fPIC"];
+    build(&["tests/fake/copies/constructor.c"], &stage.path("libconstructor.so"), &library);
+    stage.run_case("constructor");
+    let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 1, 3);
+    assert_eq!(seen(&stage.rows().0), [row]);
+}
+
+#[test]
 fn blocks_of_arrays_have_the_bytes_of_the_arrays_elements() {
     let stage = Stage::new();
     stage.run_case("blocks");

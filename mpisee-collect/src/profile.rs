@@ -177,9 +177,9 @@ fn tables_of(snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
 }
 
 fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
-    // Counts of calls are worth having without those of kernels.
+    // Counts of calls are worth having without those of the GPU.
     let kernels = segment.gpu().unwrap_or_else(|why| {
-        let text = format!("what its GPU kernels accessed is lost: {why:#}");
+        let text = format!("what was counted of its GPU is lost: {why:#}");
         vec![GpuRecord::Note { rank: snapshot.world_rank.get(), text }]
     });
     Ok(tables.with_kernels(kernels))

@@ -1,6 +1,6 @@
 //! Hands a call to `libmpisee.so`.
 
-use crate::symbol::Symbol;
+use crate::functions::{ncclCommCount, ncclCommCuDevice, ncclCommUserRank};
 use mpisee_profile::Operation;
 use mpisee_profile::nccl::{
     Comm, Config, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, UNKNOWN_DEVICE, interface,
@@ -49,19 +49,11 @@ fn profiler() -> Option<Record> {
     })
 }
 
-/// A function of NCCL that says a number of a communicator.
-type GetNumber = unsafe extern "C" fn(Comm, *mut c_int) -> c_int;
-
-// SAFETY: the function has this type in nccl.h.
-static COUNT: Symbol<GetNumber> = unsafe { Symbol::new(c"ncclCommCount") };
-// SAFETY: as above.
-static USER_RANK: Symbol<GetNumber> = unsafe { Symbol::new(c"ncclCommUserRank") };
-// SAFETY: as above.
-static DEVICE: Symbol<GetNumber> = unsafe { Symbol::new(c"ncclCommCuDevice") };
-
 /// Queries size and rank of a communicator, which NCCL knows without communication.
 extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
-    let (Some(count), Some(user_rank)) = (COUNT.get(), USER_RANK.get()) else { return INVALID_USAGE };
+    let (Some(count), Some(user_rank)) = (ncclCommCount.get(), ncclCommUserRank.get()) else {
+        return INVALID_USAGE;
+    };
     // SAFETY: the communicator is the program's, and the caller passes places for
     // both numbers.
     unsafe {
@@ -74,7 +66,7 @@ extern "C" fn query(comm: Comm, size: *mut c_int, rank: *mut c_int) -> c_int {
 
 /// Queries the device of a communicator.
 extern "C" fn device(comm: Comm) -> c_int {
-    let Some(get) = DEVICE.get() else { return UNKNOWN_DEVICE };
+    let Some(get) = ncclCommCuDevice.get() else { return UNKNOWN_DEVICE };
     let mut device = UNKNOWN_DEVICE;
     // SAFETY: the communicator is the program's, and the number is written.
     match unsafe { get(comm, &raw mut device) } {

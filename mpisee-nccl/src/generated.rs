@@ -14,16 +14,11 @@
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use crate::call::call;
-use crate::symbol::Symbol;
+use crate::functions::{self, UniqueId};
 use mpisee_profile::Operation;
-use mpisee_profile::nccl::{Comm, Config, ID_BYTES, INVALID_USAGE, Meaning, Peer, Rule, Volume};
+use mpisee_profile::nccl::{Comm, Config, INVALID_USAGE, Meaning, Peer, Rule, Volume};
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
-
-/// `ncclUniqueId`, which is passed by value.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct UniqueId([u8; ID_BYTES]);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclAllGather(
@@ -34,10 +29,7 @@ pub unsafe extern "C-unwind" fn ncclAllGather(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAllGather") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAllGather.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, sendcount, datatype, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -71,18 +63,7 @@ pub unsafe extern "C-unwind" fn ncclAllGatherConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAllGatherConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAllGatherConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, sendcount, datatype, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -116,18 +97,7 @@ pub unsafe extern "C-unwind" fn ncclAllReduce(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAllReduce") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAllReduce.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -162,19 +132,7 @@ pub unsafe extern "C-unwind" fn ncclAllReduceConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAllReduceConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAllReduceConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -207,10 +165,7 @@ pub unsafe extern "C-unwind" fn ncclAllToAll(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAllToAll") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAllToAll.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -240,20 +195,7 @@ pub unsafe extern "C-unwind" fn ncclAllToAllv(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *const usize,
-            *const usize,
-            *mut c_void,
-            *const usize,
-            *const usize,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAllToAllv") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAllToAllv.get() {
         Some(real) => unsafe {
             real(sendbuff, sendcounts, sdispls, recvbuff, recvcounts, rdispls, datatype, comm, stream)
         },
@@ -288,10 +230,7 @@ pub unsafe extern "C-unwind" fn ncclAlltoAll(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*const c_void, *mut c_void, usize, c_int, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAlltoAll") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAlltoAll.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -319,18 +258,7 @@ pub unsafe extern "C-unwind" fn ncclAlltoAllConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclAlltoAllConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclAlltoAllConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -357,10 +285,7 @@ pub unsafe extern "C-unwind" fn ncclBcast(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclBcast") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclBcast.get() {
         Some(real) => unsafe { real(buff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -394,18 +319,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcast(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclBroadcast") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclBroadcast.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -440,19 +354,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclBroadcastConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclBroadcastConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -478,9 +380,7 @@ pub unsafe extern "C-unwind" fn ncclBroadcastConfig(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommAbort(comm: Comm) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommAbort") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommAbort.get() {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
@@ -489,9 +389,7 @@ pub unsafe extern "C-unwind" fn ncclCommAbort(comm: Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommDestroy(comm: Comm) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommDestroy") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommDestroy.get() {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
@@ -500,9 +398,7 @@ pub unsafe extern "C-unwind" fn ncclCommDestroy(comm: Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommFinalize(comm: Comm) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommFinalize") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommFinalize.get() {
         Some(real) => unsafe { real(comm) },
         None => INVALID_USAGE,
     };
@@ -511,9 +407,7 @@ pub unsafe extern "C-unwind" fn ncclCommFinalize(comm: Comm) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommGetAsyncError(comm: Comm, asyncError: *mut c_int) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, *mut c_int) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommGetAsyncError") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommGetAsyncError.get() {
         Some(real) => unsafe { real(comm, asyncError) },
         None => INVALID_USAGE,
     };
@@ -529,10 +423,7 @@ pub unsafe extern "C-unwind" fn ncclCommGrow(
     newcomm: *mut Comm,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(Comm, c_int, *const UniqueId, c_int, *mut Comm, *mut Config) -> c_int,
-    > = unsafe { Symbol::new(c"ncclCommGrow") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommGrow.get() {
         Some(real) => unsafe { real(comm, nRanks, uniqueId, rank, newcomm, config) },
         None => INVALID_USAGE,
     };
@@ -551,9 +442,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitAll(
     ndev: c_int,
     devlist: *const c_int,
 ) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(*mut Comm, c_int, *const c_int) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommInitAll") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommInitAll.get() {
         Some(real) => unsafe { real(comm, ndev, devlist) },
         None => INVALID_USAGE,
     };
@@ -573,9 +462,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRank(
     commId: UniqueId,
     rank: c_int,
 ) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommInitRank") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommInitRank.get() {
         Some(real) => unsafe { real(comm, nranks, commId, rank) },
         None => INVALID_USAGE,
     };
@@ -596,10 +483,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankConfig(
     rank: c_int,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int,
-    > = unsafe { Symbol::new(c"ncclCommInitRankConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommInitRankConfig.get() {
         Some(real) => unsafe { real(comm, nranks, commId, rank, config) },
         None => INVALID_USAGE,
     };
@@ -621,10 +505,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
     commIds: *mut UniqueId,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*mut Comm, c_int, c_int, c_int, *mut UniqueId, *mut Config) -> c_int,
-    > = unsafe { Symbol::new(c"ncclCommInitRankScalable") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommInitRankScalable.get() {
         Some(real) => unsafe { real(newcomm, nranks, myrank, nId, commIds, config) },
         None => INVALID_USAGE,
     };
@@ -645,9 +526,7 @@ pub unsafe extern "C-unwind" fn ncclCommInitRankScalable(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommRevoke(comm: Comm, revokeFlags: c_int) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, c_int) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommRevoke") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommRevoke.get() {
         Some(real) => unsafe { real(comm, revokeFlags) },
         None => INVALID_USAGE,
     };
@@ -663,10 +542,7 @@ pub unsafe extern "C-unwind" fn ncclCommShrink(
     config: *mut Config,
     shrinkFlags: c_int,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(Comm, *const c_int, c_int, *mut Comm, *mut Config, c_int) -> c_int,
-    > = unsafe { Symbol::new(c"ncclCommShrink") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommShrink.get() {
         Some(real) => unsafe {
             real(comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags)
         },
@@ -689,9 +565,7 @@ pub unsafe extern "C-unwind" fn ncclCommSplit(
     newcomm: *mut Comm,
     config: *mut Config,
 ) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, c_int, c_int, *mut Comm, *mut Config) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommSplit") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommSplit.get() {
         Some(real) => unsafe { real(comm, color, key, newcomm, config) },
         None => INVALID_USAGE,
     };
@@ -706,9 +580,7 @@ pub unsafe extern "C-unwind" fn ncclCommSplit(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclCommWindowDeregister(comm: Comm, win: *mut c_void) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, *mut c_void) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommWindowDeregister") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommWindowDeregister.get() {
         Some(real) => unsafe { real(comm, win) },
         None => INVALID_USAGE,
     };
@@ -729,9 +601,7 @@ pub unsafe extern "C-unwind" fn ncclCommWindowRegister(
     win: *mut c_void,
     winFlags: c_int,
 ) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(Comm, *mut c_void, usize, *mut c_void, c_int) -> c_int> =
-        unsafe { Symbol::new(c"ncclCommWindowRegister") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclCommWindowRegister.get() {
         Some(real) => unsafe { real(comm, buff, size, win, winFlags) },
         None => INVALID_USAGE,
     };
@@ -754,18 +624,7 @@ pub unsafe extern "C-unwind" fn ncclGather(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclGather") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclGather.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -800,19 +659,7 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclGatherConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclGatherConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -838,8 +685,7 @@ pub unsafe extern "C-unwind" fn ncclGatherConfig(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclGroupEnd() -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn() -> c_int> = unsafe { Symbol::new(c"ncclGroupEnd") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclGroupEnd.get() {
         Some(real) => unsafe { real() },
         None => INVALID_USAGE,
     };
@@ -848,9 +694,7 @@ pub unsafe extern "C-unwind" fn ncclGroupEnd() -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclGroupSimulateEnd(simInfo: *mut c_void) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(*mut c_void) -> c_int> =
-        unsafe { Symbol::new(c"ncclGroupSimulateEnd") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclGroupSimulateEnd.get() {
         Some(real) => unsafe { real(simInfo) },
         None => INVALID_USAGE,
     };
@@ -859,8 +703,7 @@ pub unsafe extern "C-unwind" fn ncclGroupSimulateEnd(simInfo: *mut c_void) -> c_
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn ncclGroupStart() -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn() -> c_int> = unsafe { Symbol::new(c"ncclGroupStart") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclGroupStart.get() {
         Some(real) => unsafe { real() },
         None => INVALID_USAGE,
     };
@@ -881,22 +724,7 @@ pub unsafe extern "C-unwind" fn ncclPutSignal(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            usize,
-            c_int,
-            c_int,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            c_uint,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclPutSignal") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclPutSignal.get() {
         Some(real) => unsafe {
             real(localbuff, count, datatype, peer, peerWin, peerWinOffset, sigIdx, ctx, flags, comm, stream)
         },
@@ -931,10 +759,7 @@ pub unsafe extern "C-unwind" fn ncclRecv(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*mut c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclRecv") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclRecv.get() {
         Some(real) => unsafe { real(recvbuff, count, datatype, peer, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -969,19 +794,7 @@ pub unsafe extern "C-unwind" fn ncclReduce(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclReduce") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclReduce.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1017,20 +830,7 @@ pub unsafe extern "C-unwind" fn ncclReduceConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclReduceConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclReduceConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, op, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -1064,18 +864,7 @@ pub unsafe extern "C-unwind" fn ncclReduceScatter(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclReduceScatter") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclReduceScatter.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, recvcount, datatype, op, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1110,19 +899,7 @@ pub unsafe extern "C-unwind" fn ncclReduceScatterConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclReduceScatterConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclReduceScatterConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, recvcount, datatype, op, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -1156,18 +933,7 @@ pub unsafe extern "C-unwind" fn ncclScatter(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclScatter") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclScatter.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1202,19 +968,7 @@ pub unsafe extern "C-unwind" fn ncclScatterConfig(
     stream: *mut c_void,
     config: *const c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(
-            *const c_void,
-            *mut c_void,
-            usize,
-            c_int,
-            c_int,
-            Comm,
-            *mut c_void,
-            *const c_void,
-        ) -> c_int,
-    > = unsafe { Symbol::new(c"ncclScatterConfig") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclScatterConfig.get() {
         Some(real) => unsafe { real(sendbuff, recvbuff, count, datatype, root, comm, stream, config) },
         None => INVALID_USAGE,
     };
@@ -1247,10 +1001,7 @@ pub unsafe extern "C-unwind" fn ncclSend(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(*const c_void, usize, c_int, c_int, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclSend") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclSend.get() {
         Some(real) => unsafe { real(sendbuff, count, datatype, peer, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1283,10 +1034,7 @@ pub unsafe extern "C-unwind" fn ncclSignal(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<
-        unsafe extern "C-unwind" fn(c_int, c_int, c_int, c_uint, Comm, *mut c_void) -> c_int,
-    > = unsafe { Symbol::new(c"ncclSignal") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclSignal.get() {
         Some(real) => unsafe { real(peer, sigIdx, ctx, flags, comm, stream) },
         None => INVALID_USAGE,
     };
@@ -1306,9 +1054,7 @@ pub unsafe extern "C-unwind" fn ncclWaitSignal(
     comm: Comm,
     stream: *mut c_void,
 ) -> c_int {
-    static REAL: Symbol<unsafe extern "C-unwind" fn(c_int, *mut c_void, Comm, *mut c_void) -> c_int> =
-        unsafe { Symbol::new(c"ncclWaitSignal") };
-    let make = move || match REAL.get() {
+    let make = move || match functions::ncclWaitSignal.get() {
         Some(real) => unsafe { real(nDesc, signalDescs, comm, stream) },
         None => INVALID_USAGE,
     };

@@ -8,5 +8,6 @@
 #![allow(unreachable_pub)]
 
 mod call;
+mod functions;
 mod generated;
 mod symbol;

@@ -1,4 +1,7 @@
-//! The functions of the program's own NCCL.
+//! How the functions of the program's own NCCL are found.
+//!
+//! The first of them that the program calls is looked up, and all others with it: each look-up takes the loader's lock, which a thread has
+//! while a library's constructor runs, and that may wait for a thread which calls NCCL.
 
 use mpisee_symbols::{Address, Library};
 use std::ffi::{CStr, c_void};
@@ -7,49 +10,97 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A function of NCCL, of type `F`, looked up at its first use.
+/// A function of NCCL, of type `F`.
 pub struct Symbol<F> {
-    name: &'static CStr,
-    address: AtomicPtr<c_void>,
+    lookup: Lookup,
+    /// The functions that are looked up with it.
+    all: &'static [&'static Lookup],
     function: PhantomData<F>,
 }
 
 // SAFETY: it holds the address of a function, which every thread may call.
 unsafe impl<F> Sync for Symbol<F> {}
 
+/// The address of a function by its name.
+pub struct Lookup {
+    name: &'static CStr,
+    /// Null if it is not found so far.
+    address: AtomicPtr<c_void>,
+}
+
 impl<F: Copy> Symbol<F> {
-    /// The function called `name`.
+    /// The function called `name`, which is looked up with all others.
     ///
     /// # Safety
     /// `F` is the type of a pointer to the function of this name in nccl.h.
-    pub const unsafe fn new(name: &'static CStr) -> Symbol<F> {
+    pub const unsafe fn new(name: &'static CStr, all: &'static [&'static Lookup]) -> Symbol<F> {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        Symbol { name, address: AtomicPtr::new(ptr::null_mut()), function: PhantomData }
+        let lookup = Lookup { name, address: AtomicPtr::new(ptr::null_mut()) };
+        Symbol { lookup, all, function: PhantomData }
+    }
+
+    /// Its name and address.
+    pub const fn lookup(&'static self) -> &'static Lookup {
+        &self.lookup
     }
 
     /// The function; `None` if the program's NCCL has none of the name.
     pub fn get(&self) -> Option<F> {
-        let mut address = self.address.load(Ordering::Relaxed);
+        let mut address = self.lookup.address.load(Ordering::Relaxed);
         if address.is_null() {
-            address = address_of(self.name)?.as_ptr();
-            self.address.store(address, Ordering::Relaxed);
+            address = self.lookup.find(self.all)?.as_ptr();
         }
         // SAFETY: `F` is the type of the function, as `new` needs it, and as large as an address.
         Some(unsafe { std::mem::transmute_copy(&address) })
     }
 }
 
-/// The function that the program would call without this library: the next one in the search order, which may be that of a tool between.
-/// Where there is none, as Python loads PyTorch with its NCCL for itself, all functions are those of one library from then on, since
-/// a communicator means nothing to another.
-fn address_of(name: &CStr) -> Option<Address> {
-    static LIBRARY: OnceLock<Library> = OnceLock::new();
-    if let Some(library) = LIBRARY.get() {
-        return library.symbol(name);
+/// Where functions are looked up.
+#[derive(Clone, Copy)]
+enum Place {
+    /// The libraries after this one in the search order, as the program would find them without this library; the next one may be that of a
+    /// tool between.
+    SearchOrder,
+    /// One that is in no search order, as Python loads PyTorch with its NCCL for itself. From then on all functions are those of this library,
+    /// since a communicator means nothing to another.
+    Library(Library),
+}
+
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+
+impl Lookup {
+    /// Looks for it, and where it is found for all others. What is missing there is looked for again when it is called.
+    fn find(&self, all: &[&Lookup]) -> Option<Address> {
+        let (place, address) = place_of(self.name)?;
+        self.address.store(address.as_ptr(), Ordering::Relaxed);
+        for other in all.iter().filter(|other| other.address.load(Ordering::Relaxed).is_null()) {
+            if let Some(address) = place.address(other.name) {
+                other.address.store(address.as_ptr(), Ordering::Relaxed);
+            }
+        }
+        Some(address)
     }
-    mpisee_symbols::next(name).or_else(|| {
-        let (library, address) = mpisee_symbols::loaded_with(name)?;
-        // Another thread may have been first.
-        if LIBRARY.set(library).is_ok() { Some(address) } else { LIBRARY.get()?.symbol(name) }
-    })
+}
+
+fn place_of(name: &CStr) -> Option<(Place, Address)> {
+    let of_library = |library: &Library| Some((Place::Library(*library), library.symbol(name)?));
+    if let Some(library) = LIBRARY.get() {
+        return of_library(library);
+    }
+    if let Some(address) = Place::SearchOrder.address(name) {
+        return Some((Place::SearchOrder, address));
+    }
+    let (library, _) = mpisee_symbols::loaded_with(name)?;
+    // Another thread may have been first.
+    of_library(LIBRARY.get_or_init(|| library))
+}
+
+impl Place {
+    /// The address of a function, which stays valid: the program may close the library that has it.
+    fn address(self, name: &CStr) -> Option<Address> {
+        match self {
+            Place::SearchOrder => mpisee_symbols::next(name).filter(|&it| mpisee_symbols::keep_loaded(it)),
+            Place::Library(library) => library.symbol(name),
+        }
+    }
 }

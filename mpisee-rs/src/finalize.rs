@@ -140,7 +140,7 @@ pub extern "C" fn at_exit() {
         if !process::is_tracking() {
             node::look_again(world);
         } else if is_over() {
-            gpu_time::end_of_profile();
+            gpu_time::end_at_exit();
             if process::end() {
                 arrive(world);
             }

@@ -49,7 +49,7 @@ fn chosen_communicators_and_ranks_make_the_axes() {
         .golden("matrix-chosen_communicators_and_ranks_make_the_axes");
     let csv = ["matrix", "app.mpisee", "--ranks", "0-2", "--format", "csv"];
     profile.run(&csv).golden("matrix-chosen_communicators_and_ranks_make_the_axes-2");
-    profile.run(&["matrix", "app.mpisee", "--ranks", "4"]).prints("No traffic between these ranks.\n");
+    profile.run(&["matrix", "app.mpisee", "--ranks", "4"]).prints("No messages between these ranks.\n");
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn no_picture_is_drawn_of_nothing() {
     let draw = |arguments: &[&str]| {
         profile.run(&[&["matrix", "app.mpisee", "--image", "none.svg"], arguments].concat())
     };
-    draw(&["--ranks", "4"]).fails_with(&["there is nothing to draw: no traffic between these ranks\n"]);
+    draw(&["--ranks", "4"]).fails_with(&["there is nothing to draw: no messages between these ranks\n"]);
     let barriers = Builder::new(2).call("W", 0, "MPI_Bcast", 1, 1024, 0.1).write();
     barriers.run(&["matrix", "app.mpisee", "--image", "b.svg"]).fails_with(&[
-        "no traffic between these ranks. Not in it: 1.00 KiB in collectives, 100.0 % of both; --collectives adds them\n",
+        "no messages between these ranks. Not in it: 1.00 KiB in collectives, 100.0 % of both; --collectives adds them\n",
     ]);
     draw(&["--comm", "W_s1.4"]).fails_with(&["nothing to draw: the 7 messages have no bytes; --of messages"]);
     assert!(!profile.beside().join("none.svg").exists());
@@ -243,5 +243,16 @@ proptest! {
         let pairs = json["pairs"].as_array().unwrap();
         let sum: u64 = pairs.iter().map(|pair| pair["collective_bytes"].as_u64().unwrap()).sum();
         prop_assert_eq!(sum, placed);
+    }
+}
+
+#[test]
+fn one_sided_operations_are_said_not_to_be_in_it() {
+    let profile =
+        Builder::new(2).call("W", 0, "MPI_Put", 3, 5119, 0.5).call("W", 1, "MPI_Barrier", 2, 0, 0.5).write();
+    let sentence = "Not in it: 5.00 KiB in one-sided operations, whose targets are not counted.";
+    for more in [&[][..], &["--collectives"]] {
+        let ran = profile.run(&[&["matrix", "app.mpisee"], more].concat());
+        assert!(ran.exits(0).stdout.contains(sentence), "{}", ran.stdout);
     }
 }

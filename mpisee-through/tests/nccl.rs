@@ -3,6 +3,7 @@
 mod support;
 
 use support::gpus::beside_nccl;
+use support::time_line::TimeLine;
 use support::{Written, runs};
 
 #[test]
@@ -195,4 +196,17 @@ fn communicators_that_are_left_out_have_the_times_of_both_libraries() {
     let text = &ran.exits(0).stdout;
     let sentence = "2 more communicators are left out, with 2.00 s over all ranks (16.7 % of MPI) and 6.00 s over all ranks in calls of NCCL";
     assert!(text.contains(sentence), "{text}");
+}
+
+#[test]
+fn a_time_line_says_whose_time_that_of_nccl_is() {
+    let said = |call: &str| {
+        let profile = beside_nccl().write();
+        let mut line = TimeLine::new(4, 2);
+        (0..4).for_each(|second| line.rate(second, "W", call, 16, 0.5));
+        line.write(&profile);
+        let ran = profile.run(&["timeline", "app.timeline", "--width", "200"]);
+        ran.exits(0).stdout.contains(OF_HOST)
+    };
+    assert!(said("ncclAllReduce") && !said("MPI_Allreduce"));
 }

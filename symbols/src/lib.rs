@@ -1,5 +1,5 @@
 //! The libraries that are loaded into a process, for one that is preloaded: the objects, their names and functions ([`find_object`], [`mapped_at`],
-//! [`is_mpi_library`]), and the next definition of a symbol ([`next`], [`loaded_with`]).
+//! [`is_mpi_library`]), and the next definition of a symbol ([`next`], [`loaded_with`], [`keep_loaded`]).
 //!
 //! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
 //! from being unloaded.
@@ -13,7 +13,7 @@ pub use loaded::{LoadedObject, find_object};
 pub use mapped::{Mapped, can_find_mapped, mapped_at};
 pub use mpi_libraries::{is_mpi_library, is_mpich_fortran_bindings};
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ptr::NonNull;
 
 /// The address of a symbol.
@@ -71,6 +71,26 @@ pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
         unsafe { libc::dlclose(handle.as_ptr()) };
         None
     })
+}
+
+/// Keeps the library that has an address loaded, though the program may close it; false if it is gone by now. The program itself stays in any
+/// case.
+pub fn keep_loaded(address: Address) -> bool {
+    const NAME_BYTES: usize = libc::PATH_MAX as usize;
+    let mut name = [0u8; NAME_BYTES];
+    let copied = find_object(|object| {
+        let text = object.name().to_bytes();
+        object.has(address.addr().get()).then(|| {
+            let room = name.get_mut(..text.len()).filter(|_| text.len() < NAME_BYTES);
+            room.map(|room| room.copy_from_slice(text)).is_some()
+        })
+    });
+    if copied != Some(true) || name[0] == 0 {
+        return copied == Some(true);
+    }
+    const FLAGS: c_int = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+    // SAFETY: the name ends in a zero, as it was shorter than the room for it. RTLD_NOLOAD runs no constructor: the library is loaded already.
+    !unsafe { libc::dlopen(name.as_ptr().cast(), FLAGS) }.is_null()
 }
 
 /// The begin of the object that contains an address; 0 if none does.
@@ -135,6 +155,28 @@ mod tests {
         assert_eq!(first(c"qsort"), Some(found));
         assert_eq!(base(found.addr().get()), base(first(c"free").expect("as qsort is").addr().get()));
         assert!(loaded_with(c"mpisee_none_has_this").is_none());
+    }
+
+    #[test]
+    fn a_library_that_is_kept_is_there_after_the_program_has_closed_it() {
+        // No program needs either, so that it is gone when it is closed.
+        let is_there = |name: &[u8]| find_object(|it| (it.file_name() == name).then_some(())).is_some();
+        for (name, is_kept) in [(c"libBrokenLocale.so.1", false), (c"libanl.so.1", true)] {
+            // SAFETY: the name ends in a zero.
+            let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+            assert!(is_there(name.to_bytes()), "{name:?}");
+            if is_kept {
+                let base = find_object(|it| (it.file_name() == name.to_bytes()).then(|| it.bias() as usize));
+                let address = std::ptr::without_provenance_mut(base.expect("it is loaded"));
+                assert!(keep_loaded(Address::new(address).expect("it is not at 0")));
+            }
+            // SAFETY: the handle was opened, and is closed once.
+            unsafe { libc::dlclose(library) };
+            assert_eq!(is_there(name.to_bytes()), is_kept, "{name:?}");
+        }
+        let own = keep_loaded as *const () as *mut c_void;
+        assert!(keep_loaded(Address::new(own).expect("it is a function")));
+        assert!(!keep_loaded(Address::dangling()));
     }
 
     #[test]

@@ -32,6 +32,13 @@ impl<'a> LoadedObject<'a> {
         unsafe { slice::from_raw_parts(self.0.dlpi_phdr, usize::from(self.0.dlpi_phnum)) }
     }
 
+    /// Returns whether an address is in it.
+    pub fn has(self, address: usize) -> bool {
+        let offset = (address as u64).wrapping_sub(self.bias());
+        let mut loaded = self.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
+        loaded.any(|header| offset.wrapping_sub(header.p_vaddr) < header.p_memsz)
+    }
+
     /// Added to addresses in the file, it gives those in memory.
     pub fn bias(self) -> u64 {
         self.0.dlpi_addr
@@ -76,12 +83,9 @@ mod tests {
     #[test]
     fn the_program_comes_first_and_libraries_have_names() {
         let (mut names, mut own) = (0, None);
-        let here = the_program_comes_first_and_libraries_have_names as *const () as u64;
+        let here = the_program_comes_first_and_libraries_have_names as *const () as usize;
         let end: Option<()> = find_object(|object| {
-            let mut loaded = object.headers().iter().filter(|header| header.p_type == libc::PT_LOAD);
-            let is_around = loaded
-                .any(|header| here.wrapping_sub(object.bias().wrapping_add(header.p_vaddr)) < header.p_memsz);
-            if is_around {
+            if object.has(here) {
                 own = Some(names);
             }
             names += 1;

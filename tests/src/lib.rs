@@ -429,10 +429,21 @@ impl<'m> Run<'m> {
 
     /// Runs it under `mpisee`, and reads its profile.
     pub fn profiled(self) -> Finished {
+        let command = self.below_mpisee();
+        self.finish(command, true)
+    }
+
+    /// Runs it under `mpisee` with options by which the profile has sums over ranks.
+    pub fn folded(self) -> Finished {
+        let command = self.below_mpisee();
+        self.finish(command, false)
+    }
+
+    fn below_mpisee(&self) -> Command {
         let mut command = self.launcher();
         command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee"]).args(&self.options);
         command.arg(&self.program).args(&self.arguments);
-        self.finish(command, true)
+        command
     }
 
     /// Runs it with the library preloaded by the launcher's own option, and reads its profile.

@@ -64,12 +64,13 @@ struct Functions {
     is_capturing: Option<IsCapturing>,
 }
 
+/// Looks the functions up, as the tracer starts.
+pub fn find_functions() {
+    functions();
+}
+
 fn functions() -> &'static Functions {
     static FUNCTIONS: OnceLock<Functions> = OnceLock::new();
-    if FUNCTIONS.get().is_none() {
-        // The loader's lock is taken, which `get_or_init` would wait for with a lock of its own.
-        let _ = FUNCTIONS.set(Functions::find());
-    }
     FUNCTIONS.get_or_init(Functions::find)
 }
 

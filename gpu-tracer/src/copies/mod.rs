@@ -65,11 +65,12 @@ thread_local! {
 pub fn start(output: Output) {
     let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0, noted_late: 0 };
     let _ = STATE.set(Mutex::new(state));
+    memory::find_functions();
     // The first copy has a line, too.
     look_for_python();
 }
 
-/// Looks for a Python that is loaded by now. That takes the loader's lock, which a thread that waits for ours may hold.
+/// Looks for a Python that is loaded by now. That may take the loader's lock, which a thread that waits for ours may hold.
 fn look_for_python() {
     if let Some(sentence) = python::look()
         && let Some(mut state) = lock()

@@ -5,7 +5,7 @@
 use crate::events::state::State;
 use crate::generated::layer;
 use crate::memory::registry::Where;
-use crate::process::driver::{ON_HOST, device_of, hex};
+use crate::process::driver::{ON_HOST, device_of};
 use crate::process::{self, descriptor};
 use crate::tracer::Tracer;
 use cudarc::cupti::sys::{
@@ -19,6 +19,7 @@ use cudarc::cupti::sys::{
     cuMemRetainAllocationHandle_params, cuMemUnmap_params,
 };
 use cudarc::driver::sys::{CUmemAllocationHandleType, CUmemFabricHandle, CUmemLocationType};
+use mpisee_collect::process::gpu::hex;
 use mpisee_profile::gpu::Handle as Known;
 use std::ffi::{c_int, c_void};
 use std::mem::offset_of;

@@ -8,7 +8,10 @@
 //! free meanwhile.
 
 use crate::process::driver::symbol;
+use mpisee_symbols::find_object;
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::transmute;
+use std::sync::OnceLock;
 
 /// Begin of its file's name.
 pub const NAME: &str = "libnvshmem_host";
@@ -48,39 +51,72 @@ pub struct Peer {
     pub address: u64,
 }
 
-/// The library, which stays loaded as long as this is there.
-struct Library(*mut c_void);
+type Number = unsafe extern "C" fn() -> c_int;
+type Pointer = unsafe extern "C" fn(*const c_void, c_int) -> *const c_void;
 
-impl Drop for Library {
-    fn drop(&mut self) {
-        // SAFETY: the library was opened once more.
-        unsafe { libc::dlclose(self.0) };
-    }
+/// The library, which stays loaded from then on.
+struct Library {
+    status: Number,
+    own_pe: Number,
+    count: Number,
+    pointer: Pointer,
+}
+
+static LIBRARY: OnceLock<Library> = OnceLock::new();
+
+/// Looks for NVSHMEM as the tracer starts, so that later calls need not, which may be made while a thread has the loader's lock and waits.
+pub fn look() {
+    Library::find();
 }
 
 impl Library {
-    fn find() -> Option<Library> {
-        // SAFETY: the names end in a zero, and nothing is loaded.
-        let open = |name: &CStr| unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
-        NAMES.into_iter().map(open).find(|it| !it.is_null()).map(Library)
+    /// The library, if it is loaded. Its constructors have run by then: `dlopen` waits for these.
+    fn find() -> Option<&'static Library> {
+        if let Some(library) = LIBRARY.get() {
+            return Some(library);
+        }
+        // Without NVSHMEM the loader's lock is not taken.
+        let name =
+            find_object(|object| NAMES.into_iter().find(|name| object.file_name() == name.to_bytes()))?;
+        // SAFETY: the name ends in a zero, and nothing is loaded.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD) };
+        if handle.is_null() {
+            return None;
+        }
+        // SAFETY: the handle was just opened.
+        let Some(library) = (unsafe { Library::of(handle) }) else {
+            // SAFETY: the handle was just opened, and is not used again.
+            unsafe { libc::dlclose(handle) };
+            return None;
+        };
+        // Another thread may have been first.
+        let _ = LIBRARY.set(library);
+        LIBRARY.get()
     }
 
-    /// Calls a function that returns a number.
-    fn number(&self, name: &CStr) -> Option<c_int> {
-        let address = symbol(self.0, name)?;
-        // SAFETY: the function of that name has this type in nvshmem_api.h.
-        let function =
-            unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(address) };
-        // SAFETY: it may be called at any time.
-        Some(unsafe { function() })
+    /// # Safety
+    /// The handle is open.
+    unsafe fn of(handle: *mut c_void) -> Option<Library> {
+        // SAFETY: the handle is open; the functions of these names have these types in nvshmem_api.h.
+        unsafe {
+            let number = |name: &CStr| Some(transmute::<*mut c_void, Number>(symbol(handle, name)?));
+            Some(Library {
+                status: number(c"nvshmemx_init_status")?,
+                own_pe: number(c"nvshmem_my_pe")?,
+                count: number(c"nvshmem_n_pes")?,
+                pointer: transmute::<*mut c_void, Pointer>(symbol(handle, c"nvshmem_ptr")?),
+            })
+        }
     }
 
     fn is_initialized(&self) -> bool {
-        self.number(c"nvshmemx_init_status").is_some_and(|it| (INITIALIZED..=LAST).contains(&it))
+        // SAFETY: it may be called at any time.
+        (INITIALIZED..=LAST).contains(&unsafe { (self.status)() })
     }
 
     fn own_pe(&self) -> Option<u32> {
-        u32::try_from(self.number(c"nvshmem_my_pe")?).ok()
+        // SAFETY: it may be called at any time.
+        u32::try_from(unsafe { (self.own_pe)() }).ok()
     }
 }
 
@@ -93,16 +129,14 @@ pub fn own_pe() -> Asked {
 /// The addresses of the same memory on other PEs; `None` if it is not NVSHMEM's. To be called for memory that NVSHMEM made, by
 /// the program's thread, in a call by which the program says that it has that memory.
 pub fn symmetric(begin: u64, bytes: u64) -> Option<Symmetric> {
-    type Pointer = unsafe extern "C" fn(*const c_void, c_int) -> *const c_void;
-    let library = Library::find().filter(Library::is_initialized)?;
-    let (own, count) = (library.own_pe()?, library.number(c"nvshmem_n_pes")?);
-    // SAFETY: the function of that name has this type in nvshmem_api.h.
-    let pointer = unsafe { std::mem::transmute::<*mut c_void, Pointer>(symbol(library.0, c"nvshmem_ptr")?) };
+    let library = Library::find().filter(|it| it.is_initialized())?;
+    // SAFETY: it may be called while NVSHMEM is initialised.
+    let (own, count) = (library.own_pe()?, unsafe { (library.count)() });
     let last = begin.checked_add(bytes.checked_sub(1)?)?;
     let at = |address: u64, pe: u32| {
         let address = std::ptr::without_provenance::<c_void>(address as usize);
         // SAFETY: any address may be passed while NVSHMEM has the memory, see above.
-        let found = unsafe { pointer(address, c_int::try_from(pe).ok()?) };
+        let found = unsafe { (library.pointer)(address, c_int::try_from(pe).ok()?) };
         (!found.is_null()).then(|| found.addr() as u64)
     };
     if at(begin, own) != Some(begin) || at(last, own) != Some(last) {
@@ -132,7 +166,8 @@ mod tests {
         let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         assert!(!library.is_null(), "{} is not loaded", path.display());
         for function in [c"nvshmemx_init_status", c"nvshmem_my_pe", c"nvshmem_n_pes", c"nvshmem_ptr"] {
-            assert!(symbol(library, function).is_some(), "{function:?}");
+            // SAFETY: the library is open.
+            assert!(unsafe { symbol(library, function) }.is_some(), "{function:?}");
         }
         assert_eq!((own_pe(), symmetric(0x1000, 64)), (Asked::NotYet, None));
     }

@@ -1,6 +1,7 @@
 //! The line of Python that called the driver: which of the calling thread's frames is the one to name.
 
 use mpisee_python_frames::{Frame, Memory, Python};
+use mpisee_symbols::{LoadedObject, find_object};
 use std::cell::RefCell;
 use std::sync::OnceLock;
 
@@ -12,7 +13,7 @@ thread_local! {
 
 /// Looks whether there is a Python in the process, until there is one. A sentence if it is one whose lines cannot be read.
 pub fn look() -> Option<String> {
-    if PYTHON.get().is_some() {
+    if PYTHON.get().is_some() || !is_loaded() {
         return None;
     }
     let (python, sentence) = match Python::find()? {
@@ -27,6 +28,17 @@ pub fn look() -> Option<String> {
     };
     let is_new = PYTHON.set(python).is_ok();
     sentence.filter(|_| is_new)
+}
+
+/// Returns whether the process seems to have a Python. `dlsym` is left alone until then: it takes the loader's lock, which a thread has that
+/// loads a library, whose constructor may wait for this thread.
+fn is_loaded() -> bool {
+    let is_python = |object: LoadedObject<'_>| {
+        let is_one = object.file_name().starts_with(b"libpython3.")
+            || object.function(c"PyGILState_GetThisThreadState").is_some();
+        is_one.then_some(())
+    };
+    find_object(is_python).is_some()
 }
 
 /// `file:line` of Python that called; empty if this thread runs none.

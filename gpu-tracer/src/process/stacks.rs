@@ -22,6 +22,11 @@ pub struct Stacks {
     stacks: Vec<Vec<usize>>,
 }
 
+/// Takes a first call stack, as the tracer starts: the C library loads the unwinder for that, which takes the loader's lock.
+pub fn prepare() {
+    Stacks::default().here();
+}
+
 impl Stacks {
     /// The number of this call's stack.
     pub fn here(&mut self) -> u32 {

@@ -315,7 +315,7 @@ impl Aggregate {
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
             variables: VariableSums::of(&tables.variables),
-            gpu: GpuSums::of(&tables.gpu),
+            gpu: GpuSums::of(&tables.gpu).without_times_of_nccl(&tables.nccl_times),
             devices: Devices::of(tables),
         }
     }

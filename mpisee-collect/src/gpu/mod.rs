@@ -1,4 +1,4 @@
-//! Accesses of GPU kernels: turns the files of processes into rows, and joins the rows of all ranks with the owners of
+//! Accesses of GPU kernels and copies of the host: turns the files of processes into rows, and joins the rows of all ranks with the owners of
 //! memory.
 
 mod copies;

@@ -1,4 +1,4 @@
-//! Turns the file of one process's GPU accesses into its part of gpu.csv: rows, exported memory, and counts of what was
+//! Turns the file of one process's GPU counts into its part of gpu.csv, copies.csv and staged.csv: rows, exported memory, and counts of what was
 //! lost.
 
 use mpisee_profile::gpu::{Access, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};

@@ -10,6 +10,7 @@ use std::path::Path;
 
 mod batch;
 pub mod cpu;
+pub mod gpu;
 pub mod pci;
 
 pub use batch::batch_job;

@@ -1,4 +1,4 @@
-//! Accesses of GPU kernels: the file in which a process counts them.
+//! Accesses of GPU kernels, or copies of the host: the file in which a process counts them.
 //!
 //! The file lies beside the process's segment and outlives the process as that does. It is a header, then blocks of a
 //! kind, a length and that many bytes: records, as JSON, which are written once, and values of counters, which are

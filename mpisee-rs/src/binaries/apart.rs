@@ -9,15 +9,23 @@ use mpisee_guards::{cancellation, signals};
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
 use std::ptr;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
-/// How long a call waits; without a thread that loads a library, the work takes a hundredth of that.
-const LONGEST_WAIT_NS: i64 = 200_000_000;
+/// How long the call that starts work waits; without a thread that loads a library, the work takes a hundredth of that, and more where cores are few.
+const LONGEST_WAIT_NS: i64 = 100_000_000;
+/// How long a later call waits for work that is not done yet, and how often; the thread that has the loader's lock may wait for it.
+const SHORT_WAIT: Duration = Duration::from_micros(100);
+const MOST_SHORT_WAITS: u32 = 20;
+const MOST_WAITING_CALLS: u32 = 100;
 /// Bytes of the thread's stack, of which the C library takes a part for what threads have of their own.
 const STACK_BYTES: usize = 1 << 20;
 
 /// The process in which a thread is at work; 0 for none. A child of `fork` does not have its parent's threads.
 static AT_WORK: AtomicI32 = AtomicI32::new(0);
+/// Calls that have waited for it, but for the one that started it.
+static WAITING_CALLS: AtomicU32 = AtomicU32::new(0);
 
 unsafe extern "C" {
     fn pthread_timedjoin_np(
@@ -34,14 +42,14 @@ pub fn run(work: fn()) -> bool {
     let _not_cancelled = cancellation::hold();
     // The thread has the signals blocked that this one has.
     let _held = signals::hold_all([]);
-    // SAFETY: a number.
-    let process = unsafe { libc::getpid() };
+    let process = process();
     let before = AT_WORK.load(Ordering::Acquire);
     let is_free = before != process
         && AT_WORK.compare_exchange(before, process, Ordering::AcqRel, Ordering::Relaxed).is_ok();
     if !is_free {
         return false;
     }
+    WAITING_CALLS.store(0, Ordering::Relaxed);
     let Some(thread) = start(work) else {
         AT_WORK.store(0, Ordering::Release);
         return false;
@@ -55,6 +63,30 @@ pub fn run(work: fn()) -> bool {
         }
     }
     true
+}
+
+/// Waits a little for work that is not done yet, which returns whether there was any.
+pub fn wait() -> bool {
+    let process = process();
+    let is_at_work = || AT_WORK.load(Ordering::Acquire) == process;
+    if !is_at_work() {
+        return false;
+    }
+    if WAITING_CALLS.fetch_add(1, Ordering::Relaxed) < MOST_WAITING_CALLS {
+        let _not_cancelled = cancellation::hold();
+        for _ in 0..MOST_SHORT_WAITS {
+            thread::sleep(SHORT_WAIT);
+            if !is_at_work() {
+                break;
+            }
+        }
+    }
+    true
+}
+
+fn process() -> i32 {
+    // SAFETY: a number.
+    unsafe { libc::getpid() }
 }
 
 fn start(work: fn()) -> Option<libc::pthread_t> {
@@ -92,7 +124,6 @@ extern "C" fn in_thread(work: *mut c_void) -> *mut c_void {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicU32;
 
     #[test]
     fn work_is_done_by_another_thread_before_the_call_returns() {
@@ -103,7 +134,7 @@ mod tests {
         }
         // SAFETY: a number.
         let own = unsafe { libc::gettid() }.unsigned_abs();
-        assert!(run(work));
+        assert!(!wait() && run(work) && !wait());
         let done_by = DONE_BY.load(Ordering::SeqCst);
         assert!(done_by != 0 && done_by != own);
         assert!(run(|| panic!("as work may")) && run(work), "the next one finds none at work");

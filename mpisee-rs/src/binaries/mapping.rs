@@ -141,10 +141,11 @@ pub fn prepare() {
 /// Returns whether a library whose file name starts with one of `names` was appended to the loader's list since the last call, or all were
 /// looked at again as the last one is gone. `None` where objects cannot be found.
 pub fn look_for_new(names: &[&[u8]]) -> Option<bool> {
-    /// The end of the list at the last look, and an address in that object.
-    static LAST: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
-    let [last, within] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
-    let is_loaded = last != 0 && at(within).is_some_and(|mapping| mapping.link_map == last);
+    /// The end of the list at the last look, an address in that object, and the number of what was there.
+    static LAST: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
+    let [last, within, head] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
+    let is_last = |mapping: Mapping| mapping.link_map == last && mapping.head() as usize == head;
+    let is_loaded = last != 0 && at(within).is_some_and(is_last);
     let mut address = if is_loaded { last } else { lasting::program() };
     let mut map = link_map(address).filter(|_| has_finder())?;
     let mut is_found = false;
@@ -163,6 +164,7 @@ pub fn look_for_new(names: &[&[u8]]) -> Option<bool> {
     }
     LAST[0].store(address, Ordering::Relaxed);
     LAST[1].store(map.dynamic, Ordering::Relaxed);
+    LAST[2].store(at(map.dynamic).map_or(0, |mapping| mapping.head()) as usize, Ordering::Relaxed);
     Some(is_found)
 }
 

@@ -304,6 +304,11 @@ fn write(world: &World, node_ranks: &NodeRanks) {
     if !has_memory_to_write(node_ranks.entries.values().map(|entry| entry.path.as_path())) {
         return say(format_args!("no memory to write the profile; run: mpisee-through recover {kept}"));
     }
+    let before_exec: RankSet = node_ranks.before_exec.iter().copied().collect();
+    if !before_exec.is_empty() {
+        let note = format!("what {} counted before a call of exec is not in it", before_exec.named());
+        world.segment.log(&Fact::Note.record(note));
+    }
     let segments = node_ranks.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
     let all = WorldSegments::of(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
@@ -317,11 +322,10 @@ fn write(world: &World, node_ranks: &NodeRanks) {
         // The first segment goes last: it has the lock.
         all.segments().rev().for_each(|segment| drop(segment.remove()));
     }
-    if !node_ranks.before_exec.is_empty() {
-        let ranks: RankSet = node_ranks.before_exec.iter().copied().collect();
+    if !before_exec.is_empty() {
         say(format_args!(
             "what {} counted before a call of exec is left: for a profile of it, run: mpisee-through recover {kept}",
-            ranks.named()
+            before_exec.named()
         ));
     }
 }

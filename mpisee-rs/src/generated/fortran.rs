@@ -71,7 +71,7 @@ unsafe fn mpix_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -139,7 +139,7 @@ unsafe fn mpix_allgatherv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -198,7 +198,7 @@ unsafe fn mpix_allreduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -251,7 +251,7 @@ unsafe fn mpix_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -321,7 +321,7 @@ unsafe fn mpix_alltoallv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -391,7 +391,7 @@ unsafe fn mpix_alltoallw_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -477,7 +477,7 @@ unsafe fn mpix_bcast_init_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
-    buffers::note_rooted([buffer.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(buffer.cast_const())], || unsafe {
         (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -735,7 +735,7 @@ unsafe fn mpix_exscan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -792,7 +792,7 @@ unsafe fn mpix_gather_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -865,7 +865,7 @@ unsafe fn mpix_gatherv_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -935,7 +935,7 @@ unsafe fn mpix_neighbor_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -1000,7 +1000,7 @@ unsafe fn mpix_neighbor_allgatherv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -1060,7 +1060,7 @@ unsafe fn mpix_neighbor_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -1127,7 +1127,7 @@ unsafe fn mpix_neighbor_alltoallv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -1194,7 +1194,7 @@ unsafe fn mpix_neighbor_alltoallw_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -1248,7 +1248,7 @@ unsafe fn mpix_reduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -1303,7 +1303,7 @@ unsafe fn mpix_reduce_scatter_block_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -1356,7 +1356,7 @@ unsafe fn mpix_reduce_scatter_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -1405,7 +1405,7 @@ unsafe fn mpix_scan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -1462,7 +1462,7 @@ unsafe fn mpix_scatter_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -1535,7 +1535,7 @@ unsafe fn mpix_scatterv_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -1629,7 +1629,7 @@ unsafe fn mpi_accumulate_body(
             )
         };
     }
-    buffers::note([origin_addr]);
+    buffers::note([fortran::buffer(origin_addr)]);
     unsafe {
         wrappers::access(
             Operation::Accumulate,
@@ -1687,7 +1687,7 @@ unsafe fn mpi_allgather_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Allgather,
@@ -1746,7 +1746,7 @@ unsafe fn mpi_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgatherInit,
@@ -1807,7 +1807,7 @@ unsafe fn mpi_allgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Allgatherv,
@@ -1871,7 +1871,7 @@ unsafe fn mpi_allgatherv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllgathervInit,
@@ -1926,7 +1926,7 @@ unsafe fn mpi_allreduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Allreduce,
@@ -1970,7 +1970,7 @@ unsafe fn mpi_allreduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AllreduceInit,
@@ -2017,7 +2017,7 @@ unsafe fn mpi_alltoall_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Alltoall,
@@ -2076,7 +2076,7 @@ unsafe fn mpi_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallInit,
@@ -2139,7 +2139,7 @@ unsafe fn mpi_alltoallv_body(
             twin(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallv,
@@ -2208,7 +2208,7 @@ unsafe fn mpi_alltoallv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallvInit,
@@ -2274,7 +2274,7 @@ unsafe fn mpi_alltoallw_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Alltoallw,
@@ -2343,7 +2343,7 @@ unsafe fn mpi_alltoallw_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::AlltoallwInit,
@@ -2444,7 +2444,7 @@ unsafe fn mpi_bcast_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, ierror) };
     }
-    buffers::note_rooted([buffer.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(buffer.cast_const())], || unsafe {
         (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -2488,7 +2488,7 @@ unsafe fn mpi_bcast_init_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, info, request, ierror) };
     }
-    buffers::note_rooted([buffer.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(buffer.cast_const())], || unsafe {
         (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -2535,7 +2535,7 @@ unsafe fn mpi_bsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::send(
             Operation::Bsend,
@@ -2579,7 +2579,7 @@ unsafe fn mpi_bsend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::prepare_send(
             Operation::BsendInit,
@@ -2609,7 +2609,7 @@ unsafe fn mpi_buffer_attach_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([buffer.cast_const()]);
+    buffers::note([fortran::buffer(buffer.cast_const())]);
     unsafe {
         wrappers::on_process(Operation::BufferAttach, move || {
             fortran::code(ierror, |ierror| twin(buffer, size, ierror))
@@ -2868,7 +2868,7 @@ unsafe fn mpi_comm_attach_buffer_body(
     if process::is_idle() {
         return unsafe { twin(comm, buffer, size, ierror) };
     }
-    buffers::note([buffer.cast_const()]);
+    buffers::note([fortran::buffer(buffer.cast_const())]);
     unsafe {
         wrappers::plain(Operation::CommAttachBuffer, fortran::handle::<Comm>(comm), move || {
             fortran::code(ierror, |ierror| twin(comm, buffer, size, ierror))
@@ -3613,7 +3613,11 @@ unsafe fn mpi_compare_and_swap_body(
             twin(origin_addr, compare_addr, result_addr, datatype, target_rank, target_disp, win, ierror)
         };
     }
-    buffers::note([origin_addr, compare_addr, result_addr.cast_const()]);
+    buffers::note([
+        fortran::buffer(origin_addr),
+        fortran::buffer(compare_addr),
+        fortran::buffer(result_addr.cast_const()),
+    ]);
     unsafe {
         wrappers::access(
             Operation::CompareAndSwap,
@@ -3816,7 +3820,7 @@ unsafe fn mpi_exscan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Exscan,
@@ -3860,7 +3864,7 @@ unsafe fn mpi_exscan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ExscanInit,
@@ -3909,7 +3913,7 @@ unsafe fn mpi_fetch_and_op_body(
             twin(origin_addr, result_addr, datatype, target_rank, target_disp, op, win, ierror)
         };
     }
-    buffers::note([origin_addr, result_addr.cast_const()]);
+    buffers::note([fortran::buffer(origin_addr), fortran::buffer(result_addr.cast_const())]);
     unsafe {
         wrappers::access(
             Operation::FetchAndOp,
@@ -4042,7 +4046,7 @@ unsafe fn mpi_file_iread_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIread,
@@ -4074,7 +4078,7 @@ unsafe fn mpi_file_iread_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAll,
@@ -4115,7 +4119,7 @@ unsafe fn mpi_file_iread_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAt,
@@ -4160,7 +4164,7 @@ unsafe fn mpi_file_iread_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadAtAll,
@@ -4196,7 +4200,7 @@ unsafe fn mpi_file_iread_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIreadShared,
@@ -4228,7 +4232,7 @@ unsafe fn mpi_file_iwrite_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwrite,
@@ -4260,7 +4264,7 @@ unsafe fn mpi_file_iwrite_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAll,
@@ -4301,7 +4305,7 @@ unsafe fn mpi_file_iwrite_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAt,
@@ -4346,7 +4350,7 @@ unsafe fn mpi_file_iwrite_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteAtAll,
@@ -4382,7 +4386,7 @@ unsafe fn mpi_file_iwrite_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_transfer(
             Operation::FileIwriteShared,
@@ -4479,7 +4483,7 @@ unsafe fn mpi_file_read_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileRead,
@@ -4514,7 +4518,7 @@ unsafe fn mpi_file_read_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAll,
@@ -4552,7 +4556,7 @@ unsafe fn mpi_file_read_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::on_file(Operation::FileReadAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -4582,7 +4586,7 @@ unsafe fn mpi_file_read_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAllEnd,
@@ -4624,7 +4628,7 @@ unsafe fn mpi_file_read_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAt,
@@ -4668,7 +4672,7 @@ unsafe fn mpi_file_read_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAtAll,
@@ -4707,7 +4711,7 @@ unsafe fn mpi_file_read_at_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::on_file(Operation::FileReadAtAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
@@ -4737,7 +4741,7 @@ unsafe fn mpi_file_read_at_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadAtAllEnd,
@@ -4774,7 +4778,7 @@ unsafe fn mpi_file_read_ordered_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadOrdered,
@@ -4812,7 +4816,7 @@ unsafe fn mpi_file_read_ordered_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::on_file(Operation::FileReadOrderedBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -4842,7 +4846,7 @@ unsafe fn mpi_file_read_ordered_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadOrderedEnd,
@@ -4875,7 +4879,7 @@ unsafe fn mpi_file_read_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::transfer(
             Operation::FileReadShared,
@@ -5099,7 +5103,7 @@ unsafe fn mpi_file_write_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWrite,
@@ -5134,7 +5138,7 @@ unsafe fn mpi_file_write_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAll,
@@ -5172,7 +5176,7 @@ unsafe fn mpi_file_write_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -5202,7 +5206,7 @@ unsafe fn mpi_file_write_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAllEnd,
@@ -5244,7 +5248,7 @@ unsafe fn mpi_file_write_at_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAt,
@@ -5292,7 +5296,7 @@ unsafe fn mpi_file_write_at_all_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAtAll,
@@ -5331,7 +5335,7 @@ unsafe fn mpi_file_write_at_all_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, offset, buf, count, datatype, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::on_file(Operation::FileWriteAtAllBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, offset, buf, count, datatype, ierror))
@@ -5361,7 +5365,7 @@ unsafe fn mpi_file_write_at_all_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteAtAllEnd,
@@ -5398,7 +5402,7 @@ unsafe fn mpi_file_write_ordered_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteOrdered,
@@ -5436,7 +5440,7 @@ unsafe fn mpi_file_write_ordered_begin_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::on_file(Operation::FileWriteOrderedBegin, fortran::handle::<File>(fh), move || {
             fortran::code(ierror, |ierror| twin(fh, buf, count, datatype, ierror))
@@ -5466,7 +5470,7 @@ unsafe fn mpi_file_write_ordered_end_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteOrderedEnd,
@@ -5503,7 +5507,7 @@ unsafe fn mpi_file_write_shared_body(
     if process::is_idle() {
         return unsafe { twin(fh, buf, count, datatype, status, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::transfer(
             Operation::FileWriteShared,
@@ -5565,7 +5569,7 @@ unsafe fn mpi_gather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -5631,7 +5635,7 @@ unsafe fn mpi_gather_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -5697,7 +5701,7 @@ unsafe fn mpi_gatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, root, comm, ierror)
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -5769,7 +5773,7 @@ unsafe fn mpi_gatherv_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -5843,7 +5847,7 @@ unsafe fn mpi_get_body(
             )
         };
     }
-    buffers::note([origin_addr.cast_const()]);
+    buffers::note([fortran::buffer(origin_addr.cast_const())]);
     unsafe {
         wrappers::access(
             Operation::Get,
@@ -5926,7 +5930,7 @@ unsafe fn mpi_get_accumulate_body(
             )
         };
     }
-    buffers::note([origin_addr, result_addr.cast_const()]);
+    buffers::note([fortran::buffer(origin_addr), fortran::buffer(result_addr.cast_const())]);
     unsafe {
         wrappers::access_and_get(
             Operation::GetAccumulate,
@@ -6115,7 +6119,7 @@ unsafe fn mpi_iallgather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgather,
@@ -6175,7 +6179,7 @@ unsafe fn mpi_iallgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallgatherv,
@@ -6232,7 +6236,7 @@ unsafe fn mpi_iallreduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Iallreduce,
@@ -6283,7 +6287,7 @@ unsafe fn mpi_ialltoall_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoall,
@@ -6348,7 +6352,7 @@ unsafe fn mpi_ialltoallv_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallv,
@@ -6416,7 +6420,7 @@ unsafe fn mpi_ialltoallw_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Ialltoallw,
@@ -6499,7 +6503,7 @@ unsafe fn mpi_ibcast_body(
     if process::is_idle() {
         return unsafe { twin(buffer, count, datatype, root, comm, request, ierror) };
     }
-    buffers::note_rooted([buffer.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(buffer.cast_const())], || unsafe {
         (Rooted::Broadcast, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -6546,7 +6550,7 @@ unsafe fn mpi_ibsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_send(
             Operation::Ibsend,
@@ -6593,7 +6597,7 @@ unsafe fn mpi_iexscan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Iexscan,
@@ -6646,7 +6650,7 @@ unsafe fn mpi_igather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -6717,7 +6721,7 @@ unsafe fn mpi_igatherv_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -6813,7 +6817,7 @@ unsafe fn mpi_imrecv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, message, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_receive_matched(
             Operation::Imrecv,
@@ -6864,7 +6868,7 @@ unsafe fn mpi_ineighbor_allgather_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgather,
@@ -6921,7 +6925,7 @@ unsafe fn mpi_ineighbor_allgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAllgatherv,
@@ -6979,7 +6983,7 @@ unsafe fn mpi_ineighbor_alltoall_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoall,
@@ -7041,7 +7045,7 @@ unsafe fn mpi_ineighbor_alltoallv_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallv,
@@ -7106,7 +7110,7 @@ unsafe fn mpi_ineighbor_alltoallw_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IneighborAlltoallw,
@@ -7366,7 +7370,7 @@ unsafe fn mpi_irecv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_receive(
             Operation::Irecv,
@@ -7415,7 +7419,7 @@ unsafe fn mpi_ireduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, request, ierror) };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -7464,7 +7468,7 @@ unsafe fn mpi_ireduce_scatter_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatter,
@@ -7515,7 +7519,7 @@ unsafe fn mpi_ireduce_scatter_block_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::IreduceScatterBlock,
@@ -7562,7 +7566,7 @@ unsafe fn mpi_irsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_send(
             Operation::Irsend,
@@ -7609,7 +7613,7 @@ unsafe fn mpi_iscan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_collective(
             Operation::Iscan,
@@ -7662,7 +7666,7 @@ unsafe fn mpi_iscatter_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, request, ierror)
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -7733,7 +7737,7 @@ unsafe fn mpi_iscatterv_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -7793,7 +7797,7 @@ unsafe fn mpi_isend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_send(
             Operation::Isend,
@@ -7855,7 +7859,7 @@ unsafe fn mpi_isendrecv_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::start_send_receive(
             Operation::Isendrecv,
@@ -7918,7 +7922,7 @@ unsafe fn mpi_isendrecv_replace_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::start_send_receive(
             Operation::IsendrecvReplace,
@@ -7970,7 +7974,7 @@ unsafe fn mpi_issend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::start_send(
             Operation::Issend,
@@ -8043,7 +8047,7 @@ unsafe fn mpi_mrecv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, message, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::receive_matched(
             Operation::Mrecv,
@@ -8093,7 +8097,7 @@ unsafe fn mpi_neighbor_allgather_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgather,
@@ -8149,7 +8153,7 @@ unsafe fn mpi_neighbor_allgather_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgatherInit,
@@ -8207,7 +8211,7 @@ unsafe fn mpi_neighbor_allgatherv_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAllgatherv,
@@ -8268,7 +8272,7 @@ unsafe fn mpi_neighbor_allgatherv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAllgathervInit,
@@ -8322,7 +8326,7 @@ unsafe fn mpi_neighbor_alltoall_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoall,
@@ -8378,7 +8382,7 @@ unsafe fn mpi_neighbor_alltoall_init_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm, info, request, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallInit,
@@ -8438,7 +8442,7 @@ unsafe fn mpi_neighbor_alltoallv_body(
             twin(sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm, ierror)
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallv,
@@ -8504,7 +8508,7 @@ unsafe fn mpi_neighbor_alltoallv_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallvInit,
@@ -8567,7 +8571,7 @@ unsafe fn mpi_neighbor_alltoallw_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::NeighborAlltoallw,
@@ -8633,7 +8637,7 @@ unsafe fn mpi_neighbor_alltoallw_init_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::NeighborAlltoallwInit,
@@ -8810,7 +8814,7 @@ unsafe fn mpi_precv_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, partitions, count, datatype, source, tag, comm, info, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::prepare_partitioned_receive(
             Operation::PrecvInit,
@@ -8889,7 +8893,7 @@ unsafe fn mpi_psend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, partitions, count, datatype, dest, tag, comm, info, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::prepare_partitioned_send(
             Operation::PsendInit,
@@ -8952,7 +8956,7 @@ unsafe fn mpi_put_body(
             )
         };
     }
-    buffers::note([origin_addr]);
+    buffers::note([fortran::buffer(origin_addr)]);
     unsafe {
         wrappers::access(
             Operation::Put,
@@ -9029,7 +9033,7 @@ unsafe fn mpi_raccumulate_body(
             )
         };
     }
-    buffers::note([origin_addr]);
+    buffers::note([fortran::buffer(origin_addr)]);
     unsafe {
         wrappers::start_access(
             Operation::Raccumulate,
@@ -9089,7 +9093,7 @@ unsafe fn mpi_recv_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::receive(
             Operation::Recv,
@@ -9137,7 +9141,7 @@ unsafe fn mpi_recv_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, source, tag, comm, request, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::prepare_receive(
             Operation::RecvInit,
@@ -9184,7 +9188,7 @@ unsafe fn mpi_reduce_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, ierror) };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -9236,7 +9240,7 @@ unsafe fn mpi_reduce_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, root, comm, info, request, ierror) };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::ToRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -9283,7 +9287,7 @@ unsafe fn mpi_reduce_scatter_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatter,
@@ -9329,7 +9333,7 @@ unsafe fn mpi_reduce_scatter_block_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::ReduceScatterBlock,
@@ -9379,7 +9383,7 @@ unsafe fn mpi_reduce_scatter_block_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcount, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterBlockInit,
@@ -9432,7 +9436,7 @@ unsafe fn mpi_reduce_scatter_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, recvcounts, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ReduceScatterInit,
@@ -9661,7 +9665,7 @@ unsafe fn mpi_rget_body(
             )
         };
     }
-    buffers::note([origin_addr.cast_const()]);
+    buffers::note([fortran::buffer(origin_addr.cast_const())]);
     unsafe {
         wrappers::start_access(
             Operation::Rget,
@@ -9749,7 +9753,7 @@ unsafe fn mpi_rget_accumulate_body(
             )
         };
     }
-    buffers::note([origin_addr, result_addr.cast_const()]);
+    buffers::note([fortran::buffer(origin_addr), fortran::buffer(result_addr.cast_const())]);
     unsafe {
         wrappers::start_access_and_get(
             Operation::RgetAccumulate,
@@ -9831,7 +9835,7 @@ unsafe fn mpi_rput_body(
             )
         };
     }
-    buffers::note([origin_addr]);
+    buffers::note([fortran::buffer(origin_addr)]);
     unsafe {
         wrappers::start_access(
             Operation::Rput,
@@ -9888,7 +9892,7 @@ unsafe fn mpi_rsend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::send(
             Operation::Rsend,
@@ -9932,7 +9936,7 @@ unsafe fn mpi_rsend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::prepare_send(
             Operation::RsendInit,
@@ -9977,7 +9981,7 @@ unsafe fn mpi_scan_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::collective(
             Operation::Scan,
@@ -10021,7 +10025,7 @@ unsafe fn mpi_scan_init_body(
     if process::is_idle() {
         return unsafe { twin(sendbuf, recvbuf, count, datatype, op, comm, info, request, ierror) };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::prepare_collective(
             Operation::ScanInit,
@@ -10072,7 +10076,7 @@ unsafe fn mpi_scatter_body(
             twin(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -10138,7 +10142,7 @@ unsafe fn mpi_scatter_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -10204,7 +10208,7 @@ unsafe fn mpi_scatterv_body(
             twin(sendbuf, sendcounts, displs, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -10276,7 +10280,7 @@ unsafe fn mpi_scatterv_init_body(
             )
         };
     }
-    buffers::note_rooted([sendbuf, recvbuf.cast_const()], || unsafe {
+    buffers::note_rooted([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())], || unsafe {
         (Rooted::FromRoot, *root, fortran::handle::<Comm>(comm))
     });
     unsafe {
@@ -10334,7 +10338,7 @@ unsafe fn mpi_send_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::send(
             Operation::Send,
@@ -10378,7 +10382,7 @@ unsafe fn mpi_send_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::prepare_send(
             Operation::SendInit,
@@ -10440,7 +10444,7 @@ unsafe fn mpi_sendrecv_body(
             )
         };
     }
-    buffers::note([sendbuf, recvbuf.cast_const()]);
+    buffers::note([fortran::buffer(sendbuf), fortran::buffer(recvbuf.cast_const())]);
     unsafe {
         wrappers::send_receive(
             Operation::Sendrecv,
@@ -10508,7 +10512,7 @@ unsafe fn mpi_sendrecv_replace_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, sendtag, source, recvtag, comm, status, ierror) };
     }
-    buffers::note([buf.cast_const()]);
+    buffers::note([fortran::buffer(buf.cast_const())]);
     unsafe {
         wrappers::send_receive(
             Operation::SendrecvReplace,
@@ -10557,7 +10561,7 @@ unsafe fn mpi_session_attach_buffer_body(
     size: *mut Fint,
     ierror: *mut Fint,
 ) {
-    buffers::note([buffer.cast_const()]);
+    buffers::note([fortran::buffer(buffer.cast_const())]);
     unsafe {
         wrappers::on_process(Operation::SessionAttachBuffer, move || {
             fortran::code(ierror, |ierror| twin(session, buffer, size, ierror))
@@ -10719,7 +10723,7 @@ unsafe fn mpi_ssend_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::send(
             Operation::Ssend,
@@ -10763,7 +10767,7 @@ unsafe fn mpi_ssend_init_body(
     if process::is_idle() {
         return unsafe { twin(buf, count, datatype, dest, tag, comm, request, ierror) };
     }
-    buffers::note([buf]);
+    buffers::note([fortran::buffer(buf)]);
     unsafe {
         wrappers::prepare_send(
             Operation::SsendInit,
@@ -11242,7 +11246,7 @@ unsafe fn mpi_win_attach_body(
     if process::is_idle() {
         return unsafe { twin(win, base, size, ierror) };
     }
-    buffers::note([base.cast_const()]);
+    buffers::note([fortran::buffer(base.cast_const())]);
     unsafe {
         wrappers::on_window(Operation::WinAttach, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, base, size, ierror))
@@ -11302,7 +11306,7 @@ unsafe fn mpi_win_create_body(
     if process::is_idle() {
         return unsafe { twin(base, size, disp_unit, info, comm, win, ierror) };
     }
-    buffers::note([base.cast_const()]);
+    buffers::note([fortran::buffer(base.cast_const())]);
     unsafe {
         wrappers::create_window(
             Operation::WinCreate,
@@ -11362,7 +11366,7 @@ unsafe fn mpi_win_detach_body(
     if process::is_idle() {
         return unsafe { twin(win, base, ierror) };
     }
-    buffers::note([base]);
+    buffers::note([fortran::buffer(base)]);
     unsafe {
         wrappers::on_window(Operation::WinDetach, fortran::handle::<Win>(win), move || {
             fortran::code(ierror, |ierror| twin(win, base, ierror))

@@ -9,6 +9,7 @@ use crate::recording::RecordedCall;
 use crate::state::gpu::cuda_events::{self, Elapsed, Pair};
 use crate::state::world;
 use crate::storage::counters::{add, update};
+use mpisee_guards::errno;
 use mpisee_profile::nccl::{Comm, NcclCall, Stream};
 use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::{GpuTimeKey, size_class};
@@ -21,55 +22,99 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Calls whose time the GPU has not got yet, at most.
 const MOST_PENDING: usize = 4096;
-/// Calls that are asked about at once, while there is room for more: one call adds one.
+/// Calls that are asked about in a call, which adds one.
 const MOST_ASKED: usize = 4;
 
 /// A call that was made.
 struct Pending {
     pair: Pair,
+    stream: Stream,
     key: SlotKey,
     bytes: u64,
 }
 
-/// The calls that were made, and in which contexts.
+// SAFETY: the stream is a number here, and not used.
+unsafe impl Send for Pending {}
+
+impl Pending {
+    /// The stream that does its work, as that is named in its context.
+    fn place(&self) -> Place {
+        (self.pair.context_id(), self.stream.addr())
+    }
+}
+
+/// A context and a stream in it.
+type Place = (u64, usize);
+
+/// The calls that were made, by stream, and in which contexts. A stream does its work in order, so that only its first call is asked about.
 ///
 /// The program may destroy a context in one thread while another one communicates in its own. So the driver is asked about a context only
 /// in a call on a communicator that works there.
 struct Calls {
-    pending: VecDeque<Pending>,
+    pending: Vec<(Place, VecDeque<Pending>)>,
+    /// The calls in all streams.
+    count: usize,
+    /// The stream from which on one is looked for.
+    next: usize,
     /// The contexts in which communicators that are alive have worked, by their numbers.
     contexts: Vec<(CommId, u64)>,
 }
 
-static CALLS: Mutex<Calls> = Mutex::new(Calls { pending: VecDeque::new(), contexts: Vec::new() });
+static CALLS: Mutex<Calls> = Mutex::new(Calls::NONE);
 
 fn calls() -> MutexGuard<'static, Calls> {
     CALLS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Calls {
+    const NONE: Calls = Calls { pending: Vec::new(), count: 0, next: 0, contexts: Vec::new() };
+
     /// Keeps a call on a communicator; returns it if there is no room.
     fn keep(&mut self, comm: CommId, call: Pending) -> Option<Pending> {
         let context = call.pair.context_id();
         if !self.contexts.contains(&(comm, context)) {
             self.contexts.push((comm, context));
         }
-        if self.pending.len() >= MOST_PENDING {
+        if self.count >= MOST_PENDING {
             return Some(call);
         }
-        self.pending.push_back(call);
+        self.of_stream(call.place()).push_back(call);
+        self.count += 1;
         None
     }
 
-    /// Takes the first call in a context.
-    fn take_first(&mut self, context: u64) -> Option<Pending> {
-        let at = self.pending.iter().position(|one| one.pair.context_id() == context)?;
-        self.pending.remove(at)
+    fn of_stream(&mut self, place: Place) -> &mut VecDeque<Pending> {
+        let known = self.pending.iter().position(|&(of, _)| of == place);
+        let at = known.unwrap_or_else(|| {
+            self.pending.push((place, VecDeque::new()));
+            self.pending.len() - 1
+        });
+        &mut self.pending[at].1
+    }
+
+    /// Takes the first call of the next stream of a context but of these.
+    fn take_next(&mut self, context: u64, but: &[Place]) -> Option<Pending> {
+        let streams = self.pending.len();
+        let is_meant = |&at: &usize| self.pending[at].0.0 == context && !but.contains(&self.pending[at].0);
+        let at = (0..streams).map(|from_next| (self.next + from_next) % streams).find(is_meant)?;
+        let taken = self.pending[at].1.pop_front();
+        self.count -= usize::from(taken.is_some());
+        self.next = at + 1;
+        if self.pending[at].1.is_empty() {
+            self.pending.swap_remove(at);
+        }
+        taken
+    }
+
+    /// Puts a call back to where it was taken from.
+    fn put_back(&mut self, call: Pending) {
+        self.of_stream(call.place()).push_front(call);
+        self.count += 1;
     }
 
     /// Takes all calls in a context.
     fn take_all(&mut self, context: u64) -> Vec<Pending> {
-        std::iter::from_fn(|| self.take_first(context)).collect()
+        std::iter::from_fn(|| self.take_next(context, &[])).collect()
     }
 }
 
@@ -102,6 +147,7 @@ impl Timing {
     /// Marks the begin of a call that is about to be made.
     pub fn begin(call: &NcclCall, comm: Comm, stream: Stream) -> Option<Timing> {
         is_on().then(|| {
+            let _errno = errno::keep();
             // SAFETY: the stream is that of the call, which the program is making.
             let begin = || unsafe { Pair::begin(stream, || (call.device)(comm)) };
             let pair = world::guarded(begin).flatten();
@@ -122,7 +168,8 @@ impl Timing {
             // SAFETY: as in `begin`; the call has not returned to the program yet.
             Some(pair) if is_in_stream && unsafe { pair.end(self.stream) } => {
                 let context = pair.context_id();
-                let refused = calls().keep(work.comm, Pending { pair, key, bytes: work.bytes });
+                let made = Pending { pair, stream: self.stream, key, bytes: work.bytes };
+                let refused = calls().keep(work.comm, made);
                 leave(recorder, refused);
                 return take_some(recorder, context);
             }
@@ -148,15 +195,15 @@ fn key(work: Work) -> SlotKey {
     GpuTimeKey { communicator, region, operation: operation as u16, size_class }.pack()
 }
 
-/// Counts calls in a context that the GPU has done by now. One of a stream that waits goes behind the others.
+/// Counts calls in a context that the GPU has done by now.
 fn take_some(recorder: &Recorder, context: u64) {
-    let waiting = calls().pending.len();
-    let most = if waiting < MOST_PENDING / 2 { MOST_ASKED } else { MOST_PENDING };
-    for _ in 0..most.min(waiting) {
+    let mut not_yet = Vec::with_capacity(MOST_ASKED);
+    for _ in 0..MOST_ASKED {
         // The lock is not held while the driver is asked.
-        let Some(first) = calls().take_first(context) else { return };
+        let Some(first) = calls().take_next(context, &not_yet) else { return };
         if let Err(first) = take(recorder, first) {
-            calls().pending.push_back(first);
+            not_yet.push(first.place());
+            calls().put_back(first);
         }
     }
 }
@@ -191,7 +238,8 @@ pub fn end_of_communicator(recorder: &Recorder, comm: CommId) {
         let all = calls().take_all(context);
         let left: Vec<Pending> = all.into_iter().filter_map(|one| take(recorder, one).err()).collect();
         if calls().contexts.iter().any(|&(_, of)| of == context) {
-            calls().pending.extend(left);
+            // From behind, so that the first is in front again.
+            left.into_iter().rev().for_each(|one| calls().put_back(one));
         } else {
             leave(recorder, left);
             cuda_events::destroy_free(context);
@@ -209,11 +257,22 @@ fn leave(recorder: &Recorder, left: impl IntoIterator<Item = Pending>) {
 
 /// Ends the timing at the end of the profile, while calls are still counted: what the GPU has not done has no time.
 pub fn end_of_profile() {
-    let end = |recorder: &Recorder| {
-        let Calls { pending, contexts } =
-            std::mem::replace(&mut *calls(), Calls { pending: VecDeque::new(), contexts: Vec::new() });
-        leave(recorder, pending.into_iter().filter_map(|one| take(recorder, one).err()));
+    end(|recorder, pending, contexts| {
+        leave(recorder, pending.filter_map(|one| take(recorder, one).err()));
         contexts.into_iter().for_each(|(_, context)| cuda_events::destroy_free(context));
+    });
+}
+
+/// The same in an exit handler, where the driver is asked nothing: it may be shutting down, and NVIDIA says of no function that it may be
+/// called then.
+pub fn end_at_exit() {
+    end(|recorder, pending, _| pending.for_each(|one| count_untimed(recorder, one.key)));
+}
+
+fn end(with: impl FnOnce(&Recorder, &mut dyn Iterator<Item = Pending>, Vec<(CommId, u64)>)) {
+    let end = |recorder: &Recorder| {
+        let Calls { pending, contexts, .. } = std::mem::replace(&mut *calls(), Calls::NONE);
+        with(recorder, &mut pending.into_iter().flat_map(|(_, calls)| calls), contexts);
     };
     if is_on()
         && let Some(call) = RecordedCall::if_tracking()

@@ -130,8 +130,8 @@ impl NcclComms {
     /// Notes a communicator whose handle NCCL will store.
     pub fn await_handle(&self, unstored: Unstored) {
         let mut creations = self.creations();
-        // What was there before has been overwritten.
-        creations.unstored.retain(|known| known.place != unstored.place);
+        // What was to be there before has been overwritten, unless it was seen.
+        creations.unstored.retain(|known| known.place != unstored.place || known.seen != 0);
         if creations.unstored.len() >= MOST_UNSTORED {
             creations.unstored.remove(0);
         }

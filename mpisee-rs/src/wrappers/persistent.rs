@@ -121,7 +121,7 @@ fn note_opened(
         let communicator = communicator_of(&here[0]);
         let message: u64 = here.iter().map(|(_, started)| started.message).sum();
         let bytes: u64 = here.iter().map(|(_, started)| started.at_start).sum();
-        memory_kind::note_known(here.iter().map(|(_, started)| started.counted.key.memory_of_call()));
+        memory_kind::note_known(here.iter().map(|(_, started)| started.memory));
         let counted = recorder.count(communicator, operation, message, bytes, ticks);
         // The size class can follow the message that arrives only if the call started nothing else on the
         // communicator.

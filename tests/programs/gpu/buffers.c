@@ -83,6 +83,9 @@ int main(int argc, char **argv) {
         MPI_Startall(2, persistent);
         MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
     }
+    MPI_Start(&persistent[0]);
+    MPI_Start(&persistent[1]);
+    MPI_Waitall(2, persistent, MPI_STATUSES_IGNORE);
     MPI_Request_free(&persistent[0]);
     MPI_Request_free(&persistent[1]);
     MPI_Win window;

@@ -25,6 +25,7 @@ int main(int argc, char **argv) {
     FUNCTION(void *, pretend_stream, int);
     FUNCTION(void, pretend_work, void *, int, double);
     FUNCTION(void, pretend_capture, void *, int);
+    FUNCTION(void, pretend_green, void *, int);
     FUNCTION(void, pretend_capture_elsewhere, int);
     FUNCTION(void, pretend_busy, int);
     FUNCTION(void, pretend_reset, void);
@@ -55,6 +56,10 @@ int main(int argc, char **argv) {
     pretend_capture(one, 1);
     reduce(1031, first, one);
     pretend_capture(one, 0);
+    /* In a part of the GPU. */
+    pretend_green(one, 1);
+    reduce(1033, first, one);
+    pretend_green(one, 0);
     /* While another thread captures, and the GPU is busy. */
     pretend_capture_elsewhere(1);
     pretend_busy(1);

@@ -12,7 +12,9 @@ static struct range {
     uintptr_t begin, end;
     unsigned memory_type, is_managed;
 } ranges[MOST];
-static int is_initialised;
+static int is_initialised, is_constructed;
+
+__attribute__((constructor)) static void construct(void) { is_constructed = 1; }
 
 int cuInit(unsigned flags) {
     is_initialised = 1;
@@ -30,6 +32,10 @@ void pretend(void *begin, size_t bytes, unsigned memory_type, unsigned is_manage
 }
 
 int cuPointerGetAttributes(unsigned count, const int *attributes, void *const *values, uint64_t address) {
+    if (!is_constructed) {
+        fprintf(stderr, "the driver is called before its constructor\n");
+        abort();
+    }
     if (!is_initialised) {
         return 3;
     }
@@ -156,8 +162,8 @@ int cuDeviceGetP2PAttribute(int *value, int attribute, int from, int to) {
 
 /* Streams, whose work takes a time of its own, and events in them. What is recorded while the GPU is busy is not done until it is not.
  * Misuse is what real CUDA forbids: events of another context, and functions that end the capture of another thread. */
-enum { SUCCESS = 0, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, GLOBAL = 0, MOST_CONTEXTS = 8 };
-struct stream { int device, is_capturing; double ms; };
+enum { SUCCESS = 0, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, GLOBAL = 0, MOST_CONTEXTS = 8 };
+struct stream { int device, is_capturing, is_green; double ms; };
 struct event { int device, turn, resets; double ms; };
 static int contexts[DEVICES], pushed[MOST_CONTEXTS], depth, is_busy, turn, is_captured_elsewhere, live_events, misuses, resets;
 static _Thread_local int mode = GLOBAL;
@@ -206,11 +212,27 @@ static int gone(struct event *event) { return misused(event->resets != resets, I
 
 static int forbidden(void) { return misused(is_captured_elsewhere && mode == GLOBAL, CAPTURE_UNSUPPORTED); }
 
+/* The stream is of a green context, of which CUDA before 12.5 does not say the context. */
+void pretend_green(void *stream, int is_green) { ((struct stream *)stream)->is_green = is_green; }
+
 int cuStreamGetCtx(void *stream, void **context) {
     struct stream *it = stream_of(stream);
+    if (it && it->is_green) {
+        return NOT_SUPPORTED;
+    }
     *context = !it ? NULL : stream ? &contexts[it->device] : &contexts[device_now()];
     return it ? SUCCESS : INVALID_CONTEXT;
 }
+
+#ifndef BEFORE_12_5
+/* Of a green context it gives that, and the primary context of its device. */
+int cuStreamGetCtx_v2(void *stream, void **context, void **green) {
+    struct stream *it = stream_of(stream);
+    *green = it && it->is_green ? it : NULL;
+    *context = !it ? NULL : stream ? &contexts[it->device] : &contexts[device_now()];
+    return it ? SUCCESS : INVALID_CONTEXT;
+}
+#endif
 
 int cuStreamIsCapturing(void *stream, int *status) {
     struct stream *it = stream_of(stream);

@@ -23,11 +23,22 @@ void pretend_group_fails(int fails) { group_fails = fails; }
 void pretend_device(int device) { device_of_next = device; }
 int pretended_calls(void) { return calls; }
 
+/* NCCL's own thread stores the handle of a part that was late. */
+void pretend_store(void) {
+    if (unstored.to) {
+        *unstored.to = unstored.comm, unstored.to = NULL;
+    }
+}
+
+/* The memory of an aborted communicator, which the next one gets. */
+static ncclComm_t spare;
+
 static ncclResult_t make(ncclComm_t *to, int rank, int size, int late) {
     if (rank < 0 || rank >= size) {
         return ncclInvalidArgument;
     }
-    ncclComm_t comm = malloc(sizeof *comm);
+    ncclComm_t comm = spare ? spare : malloc(sizeof *comm);
+    spare = NULL;
     *comm = (struct ncclComm){rank, size, 0, late == 1, device_of_next};
     if (late == 2) {
         *to = NULL;
@@ -91,8 +102,8 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *excluded, int count, ncclComm_
 
 /* A communicator that does not block has made the part when this is asked. */
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *code) {
-    if (comm && unstored.to) {
-        *unstored.to = unstored.comm, unstored.to = NULL;
+    if (comm) {
+        pretend_store();
     }
     *code = ncclSuccess;
     return ncclSuccess;
@@ -120,7 +131,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     return ncclSuccess;
 }
 
-ncclResult_t ncclCommAbort(ncclComm_t comm) { return ncclCommDestroy(comm); }
+/* An aborted communicator does not store its parts any more. */
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+    unstored.to = NULL;
+    free(spare);
+    spare = comm;
+    return ncclSuccess;
+}
 
 ncclResult_t ncclCommCount(ncclComm_t comm, int *count) {
     if (comm->late && !comm->asked++) {

@@ -75,6 +75,7 @@ void pretend_part(int rank, int size);
 /* 1: communicators that are split off are there only when their size was asked for a second time; 2: only when the state of the parent was
  * asked for, as those of one that does not block. */
 void pretend_late(int late);
+void pretend_store(void);
 /* Whether groups fail when they end. */
 void pretend_group_fails(int fails);
 /* The device of the communicators that are made next. */

@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 /// A driver, compiled; under a name of its own the profiler would not know it.
 fn compiled(source: &str, soname: &str, options: &[&str]) -> PathBuf {
-    let folder = root().join("target/tests/pretended");
-    std::fs::create_dir_all(&folder).expect("target can be written");
-    let library = folder.join(soname);
+    let library = root().join("target/tests/pretended").join(soname);
+    std::fs::create_dir_all(library.parent().expect("it is in a folder")).expect("target can be written");
+    let soname = library.file_name().expect("it has a name").display();
     let source = root().join("tests/programs/gpu").join(source);
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-O1", "-shared", "-fPIC", &format!("-Wl,-soname,{soname}"), "-o"]);
@@ -25,6 +25,13 @@ fn compiled(source: &str, soname: &str, options: &[&str]) -> PathBuf {
 pub fn driver() -> PathBuf {
     static DRIVER: OnceLock<PathBuf> = OnceLock::new();
     DRIVER.get_or_init(|| compiled("pretended_driver.c", "libcuda.so.1", &[])).clone()
+}
+
+/// The same as it was before CUDA 12.5.
+pub fn driver_before_12_5() -> PathBuf {
+    static DRIVER: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || compiled("pretended_driver.c", "before_12_5/libcuda.so.1", &["-DBEFORE_12_5"]);
+    DRIVER.get_or_init(compiled).clone()
 }
 
 /// AMD's HIP, which must not be called, and HSA below it.
@@ -88,7 +95,9 @@ fn expected(of: impl Fn(Memory) -> Memory) -> Sums {
         ("MPI_Send_init", Device, 1, 0),
         ("MPI_Sendrecv", Device, 1, 2 * 307),
         ("MPI_Startall", Device, 3, 3 * 2 * 401),
-        ("MPI_Waitall", Host, 7, 0),
+        ("MPI_Start", Pinned, 1, 401),
+        ("MPI_Start", Device, 1, 401),
+        ("MPI_Waitall", Host, 8, 0),
         ("MPI_Win_create", Device, 1, 0),
     ];
     let mut sums = Sums::new();
@@ -145,5 +154,42 @@ fn hsa_is_asked_whenever_it_was_loaded_and_hip_never() {
         for when in ["after", "late"] {
             compared(run(mpi, &hip(), when, &[]), &expected(of_hsa), mpi);
         }
+    });
+}
+
+/// A library that needs the driver, and another one whose constructor takes a while and is called first.
+fn slow_library() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    let compiled = || {
+        let driver = driver();
+        let folder = driver.parent().expect("it is in a folder");
+        let compile = |name: &str, source: &str, with: &[&str]| {
+            let (library, file) = (folder.join(name), folder.join(name).with_extension("c"));
+            std::fs::write(&file, source).expect("target can be written");
+            let mut compiler = Command::new("cc");
+            compiler.args(["-shared", "-fPIC", &format!("-Wl,-soname,{name}"), "-Wl,--no-as-needed", "-o"]);
+            compiler.arg(&library).arg(&file).arg(format!("-L{}", folder.display())).args(with);
+            assert!(compiler.arg("-Wl,-rpath,$ORIGIN").status().expect("cc starts").success());
+            library
+        };
+        let constructor = "__attribute__((constructor)) static void wait_long(void) { usleep(600000); }";
+        compile("libslow.so", &format!("#include <unistd.h>\n{constructor}\n"), &[]);
+        compile("libneeds_driver.so", "", &["-l:libcuda.so.1", "-lslow"])
+    };
+    LIBRARY.get_or_init(compiled).clone()
+}
+
+#[test]
+fn a_driver_that_another_thread_is_loading_is_called_when_its_constructors_have_returned() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile_with("gpu/loading", &["-ldl", "-pthread"]);
+        let finished = Run::of(mpi, program).ranks(2).argument(slow_library().display()).profiled();
+        let mut sums = Sums::new();
+        for row in finished.tables().calls.iter().filter(|row| row.call == "MPI_Bcast") {
+            let sum = sums.entry((row.call.clone(), row.memory)).or_default();
+            *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+        }
+        let all = [(("MPI_Bcast".to_owned(), Memory::Device), (2 * 8, 7 * 53 + 59))];
+        assert_eq!(sums, Sums::from(all), "{}", mpi.name);
     });
 }

@@ -4,13 +4,13 @@ mod left;
 mod nvidia;
 mod without_mpi;
 
-use crate::buffers::driver;
+use crate::buffers::{driver, driver_before_12_5};
 use crate::exact::assert_all_seen;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{Memory, NcclPeerRow, NcclTimeRow, Seconds};
 use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, root, through};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -281,58 +281,89 @@ type Timed<'t> = (&'t str, u64, [u64; 3], [u64; 3]);
 #[test]
 fn the_time_of_calls_on_the_gpu_is_measured() {
     on_each_mpi(|mpi| {
-        let linked = linked();
-        let options = [&linked[0], &linked[1], &linked[2], "-ldl"];
-        let program = mpi.compile_with("gpu/nccl_times", &options);
-        let run = Run::of(mpi, program).ranks(2).argument(driver().display());
-        let finished = checked(run.options(&["--nccl-gpu-time=on"]));
-        let profile = Profile::open(finished.directory()).expect("it was written");
-        let rows = profile.rows_if_any::<NcclTimeRow>().expect("nccl-times.csv can be read");
-        let rows: Vec<NcclTimeRow> = rows.map(|row| row.expect("a row")).collect();
-        let names: BTreeSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
-        assert_eq!(names.len(), 5, "{names:?}");
-        let ns = |seconds: Seconds| (seconds.0 * 1e9).round() as u64;
-        let of_rank = |rank: u32| {
-            let mut found: Vec<Timed> = rows
-                .iter()
-                .filter(|row| row.rank == rank)
-                .map(|row| {
-                    let times = [row.gpu_s, row.min_s, row.max_s].map(ns);
-                    (row.call.as_str(), row.size_min, [row.calls, row.untimed, row.bytes], times)
-                })
-                .collect();
-            found.sort_unstable();
-            found
-        };
-        for rank in 0..2 {
-            let own = 67 + u64::from(rank);
-            let expected = [
-                ("ncclAllReduce", 0, [0, 1, 0], [0, 0, 0]),
-                ("ncclAllReduce", 32, [0, 1, 0], [0, 0, 0]),
-                ("ncclAllReduce", 32, [1, 2, 37], [37_000, 37_000, 37_000]),
-                ("ncclAllReduce", 64, [2, 0, 65 + own], [65_000 + own * 1000, 65_000, own * 1000]),
-                ("ncclAllReduce", 128, [1, 0, 131], [131_000, 131_000, 131_000]),
-                ("ncclAllReduce", 512, [0, 1, 0], [0, 0, 0]),
-                ("ncclAllReduce", 512, [1, 0, 521], [521_000, 521_000, 521_000]),
-                ("ncclAllReduce", 1024, [0, 1, 0], [0, 0, 0]),
-                ("ncclAllReduce", 2048, [2, 0, 4116], [4_116_000, 2_053_000, 2_063_000]),
-                // 4096 wait at most, and the call that finds the GPU done has no room itself.
-                (
-                    "ncclAllReduce",
-                    16_384,
-                    [4097, 905, 4097 * 16_500],
-                    [4097 * 16_500_000, 16_500_000, 16_500_000],
-                ),
-                ("ncclBroadcast", 256, [1, 0, 257 * u64::from(rank)], [257_000, 257_000, 257_000]),
-                ("ncclGroupEnd", 128, [1, 0, 146], [73_000, 73_000, 73_000]),
-            ];
-            assert_eq!(of_rank(rank), expected, "rank {rank} of {}", mpi.name);
-        }
-        let without = checked(
-            Run::of(mpi, mpi.compile_with("gpu/nccl_times", &options)).ranks(2).argument(driver().display()),
-        );
-        let profile = Profile::open(without.directory()).expect("it was written");
+        measures_times(mpi, &driver());
+        measures_times(mpi, &driver_before_12_5());
+    });
+}
+
+#[test]
+fn without_the_option_no_call_has_a_time_on_the_gpu() {
+    on_each_mpi(|mpi| {
+        let run = Run::of(mpi, of_times(mpi)).ranks(2).argument(driver().display());
+        let profile = Profile::open(checked(run).directory()).expect("it was written");
         assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
+    });
+}
+
+fn of_times(mpi: &Mpi) -> PathBuf {
+    let linked = linked();
+    mpi.compile_with("gpu/nccl_times", &[&linked[0], &linked[1], &linked[2], "-ldl"])
+}
+
+fn measures_times(mpi: &Mpi, driver: &Path) {
+    let run = Run::of(mpi, of_times(mpi)).ranks(2).argument(driver.display());
+    let finished = checked(run.options(&["--nccl-gpu-time=on"]));
+    let profile = Profile::open(finished.directory()).expect("it was written");
+    let rows = profile.rows_if_any::<NcclTimeRow>().expect("nccl-times.csv can be read");
+    let rows: Vec<NcclTimeRow> = rows.map(|row| row.expect("a row")).collect();
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    let ns = |seconds: Seconds| (seconds.0 * 1e9).round() as u64;
+    let of_rank = |rank: u32| {
+        let mut found: Vec<Timed> = rows
+            .iter()
+            .filter(|row| row.rank == rank)
+            .map(|row| {
+                let times = [row.gpu_s, row.min_s, row.max_s].map(ns);
+                (row.call.as_str(), row.size_min, [row.calls, row.untimed, row.bytes], times)
+            })
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    for rank in 0..2 {
+        let own = 67 + u64::from(rank);
+        let expected = [
+            ("ncclAllReduce", 0, [0, 1, 0], [0, 0, 0]),
+            ("ncclAllReduce", 32, [0, 1, 0], [0, 0, 0]),
+            ("ncclAllReduce", 32, [1, 2, 37], [37_000, 37_000, 37_000]),
+            ("ncclAllReduce", 64, [2, 0, 65 + own], [65_000 + own * 1000, 65_000, own * 1000]),
+            ("ncclAllReduce", 128, [1, 0, 131], [131_000, 131_000, 131_000]),
+            ("ncclAllReduce", 512, [0, 1, 0], [0, 0, 0]),
+            ("ncclAllReduce", 512, [1, 0, 521], [521_000, 521_000, 521_000]),
+            ("ncclAllReduce", 1024, [0, 2, 0], [0, 0, 0]),
+            ("ncclAllReduce", 2048, [2, 0, 4116], [4_116_000, 2_053_000, 2_063_000]),
+            // 4096 wait at most, and the call that finds the GPU done has no room itself.
+            (
+                "ncclAllReduce",
+                16_384,
+                [4097, 905, 4097 * 16_500],
+                [4097 * 16_500_000, 16_500_000, 16_500_000],
+            ),
+            ("ncclBroadcast", 256, [1, 0, 257 * u64::from(rank)], [257_000, 257_000, 257_000]),
+            ("ncclGroupEnd", 128, [1, 0, 146], [73_000, 73_000, 73_000]),
+        ];
+        assert_eq!(of_rank(rank), expected, "rank {rank} of {}", mpi.name);
+    }
+}
+
+#[test]
+fn sums_over_ranks_say_that_times_on_the_gpu_are_left_out() {
+    on_each_mpi(|mpi| {
+        let linked = linked();
+        let program = mpi.compile_with(
+            "gpu/nccl_times",
+            &[linked.each_ref().map(String::as_str).as_slice(), &["-ldl"]].concat(),
+        );
+        let run = Run::of(mpi, program).ranks(2).argument(driver().display());
+        let finished = run.options(&["--nccl-gpu-time=on", "--fold", "1"]).folded();
+        let profile = Profile::open(finished.directory()).expect("it was written");
+        assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
+        let notes = &profile.run().notes;
+        assert!(
+            notes.iter().any(|it| it.contains("the GPU's time in calls of NCCL was measured")),
+            "{notes:?}"
+        );
     });
 }
 
@@ -378,5 +409,29 @@ fn what_few_programs_do_is_counted() {
         let labels: Vec<&str> =
             tables.comms.iter().map(|row| row.label.as_str()).filter(|label| *label == "gradients").collect();
         assert_eq!(labels.len(), 1, "{}", mpi.name);
+    });
+}
+
+#[test]
+fn handles_are_those_that_the_program_passes() {
+    on_each_mpi(|mpi| {
+        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_stale")).ranks(2));
+        let tables = finished.tables();
+        let moved = [("ncclAllReduce", 4, 2 * (61 + 67)), ("ncclCommDestroy", 2, 0)];
+        let named = [("ncclAllReduce", 2, 2 * 73), ("ncclCommDestroy", 2, 0)];
+        // Of three communicators without a parent.
+        let others = [
+            ("ncclCommInitRank", 6, 0),
+            ("ncclCommSplit", 6, 0),
+            ("ncclCommAbort", 2, 0),
+            ("ncclAllReduce", 2, 2 * 71),
+            ("ncclCommDestroy", 4, 0),
+        ];
+        let comms: [Expected; 3] =
+            [("N1", 2, "0-1", &others), ("N1_s1.3", 2, "0-1", &moved), ("N1_s2.5", 2, "0-1", &named)];
+        assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
+        assert_all_seen(tables);
+        let labels = tables.comms.iter().filter(|row| row.label == "pipeline").count();
+        assert_eq!(labels, 1, "{}", mpi.name);
     });
 }

@@ -73,9 +73,11 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
 /// The note of a call's buffers: parameters that are addresses of what is communicated. A call without any has no note.
 pub fn note_of_buffers(function: &Function, large: bool, language: Language) -> String {
     let buffers = function.params_of(large).filter(|param| param.kind == "BUFFER");
-    let address = |param: &Param| match param.direction {
-        Direction::In => param.name.clone(),
-        _ => format!("{}.cast_const()", param.name),
+    let address = |param: &Param| match (language, param.direction) {
+        (Language::Fortran, Direction::In) => format!("fortran::buffer({})", param.name),
+        (Language::Fortran, _) => format!("fortran::buffer({}.cast_const())", param.name),
+        (Language::C, Direction::In) => param.name.clone(),
+        (Language::C, _) => format!("{}.cast_const()", param.name),
     };
     let buffers: Vec<String> = buffers.map(address).collect();
     if buffers.is_empty() {

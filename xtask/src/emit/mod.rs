@@ -27,6 +27,7 @@ pub fn all(root: &Path, functions: &[Function], nccl: &[Function]) -> Result<Vec
         ("mpisee-rs/src/generated/interposed.rs", interposed::emit(functions)),
         ("mpisee-rs/src/generated/signatures.rs", signatures::emit(functions)?),
         ("mpisee-nccl/src/generated.rs", nccl::emit(nccl)?),
+        ("mpisee-nccl/src/functions.rs", nccl::emit_functions(nccl)?),
         ("tests/programs/gpu/nccl_functions.c", nccl::emit_check(nccl)?),
         ("docs/coverage.md", coverage::emit(functions)),
         ("tests/stub/stub_mpi.c", stub::emit(functions)?),

@@ -86,6 +86,8 @@ fn link(toolkit: &Toolkit, core: &Path, folder: &Path, library: &Path) -> Result
     nvcc.arg(core.join("libnvbit.a"))
         .arg("-Xlinker")
         .arg(driver)
+        // The tracer keeps addresses of its functions.
+        .args(["-Xlinker", "-z,nodelete"])
         .arg(format!("-L{}", runtime.join("lib").display()));
     succeed(nvcc.arg("-o").arg(library))
 }

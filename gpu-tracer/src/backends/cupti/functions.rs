@@ -49,7 +49,8 @@ impl Functions {
             })?,
         };
         let find = |name: &CStr| {
-            symbol(library, name).ok_or_else(|| format!("CUPTI has no {}", name.to_string_lossy()))
+            // SAFETY: the library was just opened, and is not closed.
+            unsafe { symbol(library, name) }.ok_or_else(|| format!("CUPTI has no {}", name.to_string_lossy()))
         };
         let [subscribe, enable, unsubscribe] =
             [find(c"cuptiSubscribe")?, find(c"cuptiEnableCallback")?, find(c"cuptiUnsubscribe")?];

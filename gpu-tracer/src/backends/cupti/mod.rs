@@ -42,7 +42,8 @@ pub fn start(library: Option<&Path>) -> Result<(), String> {
 /// Callback of CUPTI.
 ///
 /// # Safety
-/// `data` is as NVIDIA's headers say.
+/// In the domain of the driver `data` is a `CUpti_CallbackData` of the call with the number `id`, which stays until this returns; in others
+/// it is not read.
 unsafe extern "C" fn callback(_: *mut c_void, domain: u32, id: u32, data: *const CUpti_CallbackData) {
     if domain != DRIVER_API || data.is_null() {
         return;

@@ -16,9 +16,13 @@ macro_rules! functions {
 
         impl Functions {
             /// Looks all of them up; the error names one that is missing.
-            fn find(library: *mut c_void) -> Result<Functions, String> {
+            ///
+            /// # Safety
+            /// `library` is open, and is not closed.
+            unsafe fn find(library: *mut c_void) -> Result<Functions, String> {
                 Ok(Functions { $($field: {
-                    let address = symbol(library, $name)
+                    // SAFETY: the caller says that the library is open.
+                    let address = unsafe { symbol(library, $name) }
                         .ok_or_else(|| format!("it has no {}", $name.to_string_lossy()))?;
                     // SAFETY: the function of that name has this type in NVIDIA's headers.
                     unsafe {
@@ -57,7 +61,8 @@ impl Functions {
         if library.is_null() {
             return Err(last_error());
         }
-        Functions::find(library)
+        // SAFETY: the library was just opened, and is not closed.
+        unsafe { Functions::find(library) }
     }
 }
 

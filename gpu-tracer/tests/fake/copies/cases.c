@@ -1,6 +1,7 @@
 /* Copies in a process that something is special about; the argument says what. */
 #include "copies.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,6 +121,27 @@ static void names(void) {
     pthread_join(other, NULL);
 }
 
+static void *copy_once(void *unused) {
+    cuMemcpyHtoD_v2(device, host, 3);
+    return unused;
+}
+
+/* See constructor.c, which is loaded and waits for the first copy of another thread. */
+void copy_in_thread(void) {
+    pthread_t other;
+    pthread_create(&other, NULL, copy_once, NULL);
+    pthread_join(other, NULL);
+}
+
+static void constructor(void) {
+    pthread_t late;
+    pthread_create(&late, NULL, end_late, NULL);
+    if (!dlopen("libconstructor.so", RTLD_NOW)) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
     if (!strcmp(what, "exit")) {
@@ -145,6 +167,8 @@ int main(int count, char **arguments) {
         blocks();
     } else if (!strcmp(what, "over")) {
         over();
+    } else if (!strcmp(what, "constructor")) {
+        constructor();
     } else if (!strcmp(what, "exit")) {
         cuMemcpyDtoH_v2(host, device, 100);
         return 0;

@@ -3,12 +3,15 @@
 use super::super::sums::{Spread, merge_equal_keys};
 use super::{Code, Detail, GpuSums, Key, Line, Note, Sum};
 use crate::gpu::GpuRecord;
-use mpisee_profile::rows::{GpuRow, PeerDevice};
+use mpisee_profile::rows::{GpuRow, NcclTimeRow, PeerDevice};
 use std::collections::BTreeMap;
 
 /// The note of a rank that has copies.
 const LEFT_OUT: &str = "copies between host and GPUs were counted, but are not in profiles with sums over ranks; \
                         MPISEE_FOLD sets from how many ranks on there are sums";
+/// The note of a rank that has times of NCCL on the GPU.
+const TIMES_LEFT_OUT: &str = "the GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks; \
+                              MPISEE_FOLD sets from how many ranks on there are sums";
 
 impl GpuSums {
     /// Of one rank, with the owners in its rows as far as they are known.
@@ -60,6 +63,18 @@ impl GpuSums {
         sums.lines = lines.into_iter().map(line).collect();
         sums.limit(Detail::All);
         sums
+    }
+}
+
+impl GpuSums {
+    /// Notes that these sums leave out a rank's times of NCCL on the GPU, if there are any.
+    pub fn without_times_of_nccl(mut self, times: &[NcclTimeRow]) -> GpuSums {
+        if let Some(NcclTimeRow { rank, .. }) = times.first() {
+            self.notes.push(((true, TIMES_LEFT_OUT.into()), Note { ranks: 1, first: *rank, accesses: 0 }));
+            self.notes.sort_by(|(left, _), (right, _)| left.cmp(right));
+            self.all_notes += 1;
+        }
+        self
     }
 }
 

@@ -111,7 +111,7 @@ impl Driver {
             (self.stream_capture)(stream, &raw mut capture) == SUCCESS
                 && capture == NOT_CAPTURING
                 && match self.stream_context_or_green {
-                    // There is no context of a stream of a green one, which may be current in one thread alone.
+                    // Of a stream of a green context it gives the primary one, too, in which events would not be those of the stream.
                     Some(get) => get(stream, &raw mut context, &raw mut green) == SUCCESS,
                     None => (self.stream_context)(stream, &raw mut context) == SUCCESS,
                 }

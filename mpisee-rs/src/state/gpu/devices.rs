@@ -11,6 +11,7 @@ use crate::binaries::library::{Functions, Keep, function};
 use crate::state::gpu::nvml::Nvml;
 use crate::state::world::{World, guarded};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_P2PAttribute, CUuuid};
+use mpisee_collect::process::gpu::uuid_text;
 use mpisee_collect::process::pci::{self, SYS};
 use mpisee_guards::descriptors;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow};
@@ -40,10 +41,12 @@ static IS_SEEN: AtomicBool = AtomicBool::new(false);
 /// The driver, once the program was seen to have loaded it.
 static DRIVER: Functions<Driver> = Functions::new();
 
-/// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded.
-pub fn look_for_driver() -> Keep {
+/// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded. `has_answered` says that the program has initialised
+/// it, as far as that is known.
+pub fn look_for_driver(has_answered: bool) -> Keep {
     let look = |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it)));
-    let is_initialised = look(Keep::AsLongAsTheProgram).is_some_and(Driver::is_initialised);
+    let found = look(Keep::AsLongAsTheProgram);
+    let is_initialised = found.is_some_and(|driver| has_answered || driver.is_initialised());
     match is_initialised.then(|| look(Keep::Loaded)).flatten() {
         Some(_) => Keep::Loaded,
         None => Keep::AsLongAsTheProgram,
@@ -337,22 +340,9 @@ fn text(get_text: Option<GetText>, device: CUdevice) -> String {
     }
 }
 
-/// `GPU-8f6ad5c8-…`, as nvidia-smi writes it.
-fn uuid_text(kind: &str, uuid: [u8; 16]) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let [a, b, c, d, e] = [0..4, 4..6, 6..8, 8..10, 10..16].map(|part| hex(&uuid[part]));
-    format!("{kind}-{a}-{b}-{c}-{d}-{e}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn uuids_are_written_as_nvidia_smi_does() {
-        let uuid = std::array::from_fn(|byte| byte as u8 * 17);
-        assert_eq!(uuid_text("GPU", uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
-    }
 
     #[test]
     fn links_to_switches_may_lead_to_every_gpu() {
@@ -369,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_driver_that_is_not_there_is_not_kept() {
-        assert_eq!(look_for_driver(), Keep::AsLongAsTheProgram);
+        assert_eq!(look_for_driver(true), Keep::AsLongAsTheProgram);
         assert!(DRIVER.get().is_none());
     }
 }

@@ -12,7 +12,7 @@ use crate::mpi::abi::IN_PLACE;
 use crate::state::world;
 use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
-use mpisee_guards::errno;
+use mpisee_guards::{cancellation, errno};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::active_call;
 use mpisee_symbols::{LoadedObject, find_object};
@@ -31,6 +31,9 @@ const ATTRIBUTES: [c_int; 2] = [MEMORY_TYPE, IS_MANAGED];
 
 /// The driver's function, once it is found.
 static GET_ATTRIBUTES: Functions<GetAttributes> = Functions::new();
+
+/// True once it has answered.
+static IS_INITIALISED: AtomicBool = AtomicBool::new(false);
 
 /// True once the driver was looked for among all that is loaded.
 static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
@@ -98,8 +101,9 @@ fn noted(call: u64, message: u64) -> Memory {
     if !operation.has_buffer() {
         return Memory::Host;
     }
-    staging::report(operation, active_call::communicator_of(call), message);
-    farthest(OF_CALL.get().into_iter())
+    let kinds = OF_CALL.get();
+    staging::report(operation, active_call::communicator_of(call), message, kinds);
+    farthest(kinds.into_iter())
 }
 
 /// The kind of memory at an address; `Host` of `MPI_IN_PLACE` and `MPI_BOTTOM`, which are none.
@@ -118,8 +122,9 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     if status != 0 {
         return Memory::Host;
     }
-    // It knows no address before the program has initialised it.
+    // It answers only once the program has initialised it.
     if GET_ATTRIBUTES.is_to_be_kept() {
+        IS_INITIALISED.store(true, Ordering::Relaxed);
         apart::run(look_apart);
     }
     Memory::of_cuda(memory_type, is_managed & 1 != 0)
@@ -128,7 +133,10 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 /// Looks whether the program has loaded the driver since.
 #[cold]
 pub fn look_for_driver() {
-    let _errno = errno::keep();
+    let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
+    if !is_found() {
+        apart::wait();
+    }
     if !is_found() && may_be_there() && !apart::run(look_apart) {
         HAS_LOOKED.store(false, Ordering::Relaxed);
     }
@@ -141,20 +149,23 @@ fn is_found() -> bool {
     GET_ATTRIBUTES.get().is_some() || hsa::is_loaded()
 }
 
-/// Returns whether a driver's library was loaded since this was last called, or another one where the C library has no better answer.
+/// Returns whether a driver's library was loaded since this was last called.
 fn may_be_there() -> bool {
     let is_first = !HAS_LOOKED.swap(true, Ordering::Relaxed);
-    let has_loaded = mapping::look_for_new(&DRIVERS).unwrap_or_else(|| {
-        let loaded = objects::changes().loaded;
-        LOADED.swap(loaded, Ordering::Relaxed) != loaded
-    });
     let is_driver = |file: &[u8]| DRIVERS.iter().any(|name| file.starts_with(name));
-    (is_first || has_loaded) && find_object(|object| is_driver(object.file_name()).then_some(())).is_some()
+    let is_listed = || find_object(|object| is_driver(object.file_name()).then_some(())).is_some();
+    match mapping::look_for_new(&DRIVERS) {
+        Some(has_loaded) => has_loaded || is_first && is_listed(),
+        None => {
+            let loaded = objects::changes().loaded;
+            (LOADED.swap(loaded, Ordering::Relaxed) != loaded || is_first) && is_listed()
+        }
+    }
 }
 
 /// Looks for the drivers, in a thread of its own.
 fn look_apart() {
-    let keep = devices::look_for_driver();
+    let keep = devices::look_for_driver(IS_INITIALISED.load(Ordering::Relaxed));
     cuda_events::look_for_driver(keep);
     // SAFETY: the function has this type in cuda.h.
     let of = |library: LoadedObject<'_>| unsafe { function(library, c"cuPointerGetAttributes") };

@@ -3,6 +3,7 @@
 
 use crate::binaries::apart;
 use crate::binaries::library::{Functions, Keep, function};
+use mpisee_collect::process::gpu::{MOST_NVLINKS, kernel_address};
 use mpisee_symbols::{LoadedObject, find_object};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlEnableState_enum_NVML_FEATURE_DISABLED as NVML_FEATURE_DISABLED, nvmlEnableState_t,
@@ -11,9 +12,6 @@ use nvml_wrapper_sys::bindings::{
 use std::ffi::{CStr, CString, c_char, c_uint};
 use std::mem::MaybeUninit;
 use std::ptr;
-
-/// NVLinks of a GPU, at most.
-const MOST_LINKS: c_uint = 36;
 
 type GetHandle = unsafe extern "C" fn(*const c_char, *mut nvmlDevice_t) -> nvmlReturn_t;
 type GetState = unsafe extern "C" fn(nvmlDevice_t, c_uint, *mut nvmlEnableState_t) -> nvmlReturn_t;
@@ -64,7 +62,7 @@ impl Nvml {
         }
         let mut has_links = false;
         let mut remotes = Vec::new();
-        for link in 0..MOST_LINKS {
+        for link in 0..MOST_NVLINKS {
             let mut is_active = NVML_FEATURE_DISABLED;
             // SAFETY: the handle is of this library, and a number is written.
             if unsafe { (self.get_state)(device, link, &raw mut is_active) } != NVML_SUCCESS {
@@ -88,17 +86,6 @@ impl Nvml {
             Ok(text) if status == NVML_SUCCESS => kernel_address(&text.to_string_lossy()),
             _ => String::new(),
         }
-    }
-}
-
-/// As the kernel writes it: `0000:17:00.0` of `00000000:17:00.0`.
-fn kernel_address(bus_id: &str) -> String {
-    let bus_id = bus_id.to_lowercase();
-    match bus_id.split_once(':') {
-        Some((domain, rest)) if domain.len() == 8 && domain.starts_with("0000") => {
-            format!("{}:{rest}", &domain[4..])
-        }
-        _ => bus_id,
     }
 }
 

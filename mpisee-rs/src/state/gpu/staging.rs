@@ -2,6 +2,7 @@
 //! or right after a receive.
 
 use crate::mpi::abi::IN_PLACE;
+use mpisee_profile::rows::Memory;
 use mpisee_profile::{CommId, Operation};
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -73,8 +74,9 @@ pub fn leave_unused(used: Used) {
     });
 }
 
-/// Tells the tracer, once, of the message of a call that has buffers.
-pub fn report(operation: Operation, communicator: CommId, message: u64) {
+/// Tells the tracer, once, of the message of a call that has buffers. `kinds` are those of the buffer that is sent and the one that is
+/// received; of a device's memory no copy is looked for.
+pub fn report(operation: Operation, communicator: CommId, message: u64, mut kinds: [Memory; 2]) {
     if !counts_copies() {
         return;
     }
@@ -86,10 +88,13 @@ pub fn report(operation: Operation, communicator: CommId, message: u64) {
     if sent == IN_PLACE.addr() {
         // What is sent is where the result will be; of gathers it is somewhere in the middle.
         sent = if direction == Direction::SentWhole { 0 } else { received };
+        kinds[0] = kinds[1];
     }
     let bytes = if direction == Direction::Halves { message / 2 } else { message };
     let is_sent = !matches!(direction, Direction::None | Direction::Received);
     let is_received = matches!(direction, Direction::Received | Direction::Both | Direction::Halves);
+    let [is_sent, is_received] =
+        [is_sent && kinds[0] != Memory::Device, is_received && kinds[1] != Memory::Device];
     for (address, is_known, is_sent) in [(sent, is_sent, true), (received, is_received, false)] {
         if is_known && address != 0 && bytes > 0 {
             communicated(communicator, ptr::without_provenance(address), bytes, is_sent);

@@ -85,7 +85,7 @@ pub fn parts(world: &World) -> Vec<GpuRecord> {
     match GpuFile::read(&path(world)) {
         Ok(file) => file.map_or(Vec::new(), |file| gpu::parts(&file, world.rank.get())),
         Err(error) => {
-            say(format_args!("rank {}: {error}; what its GPU kernels accessed is lost", world.rank));
+            say(format_args!("rank {}: {error}; what was counted of its GPU is lost", world.rank));
             Vec::new()
         }
     }

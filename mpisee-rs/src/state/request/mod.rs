@@ -5,6 +5,7 @@ use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::world;
 use crate::storage::table::{EntryRef, Table};
+use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::{OperationAtSite, SlotKey};
 use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::hint::black_box;
@@ -39,6 +40,8 @@ pub struct RequestState {
     pub unfinished: u32,
     /// Of a persistent request, the number of the slot that counts its operations, see `recording::samples`; 0 for none.
     pub counted_by: u32,
+    /// Of a persistent request, the memory of its buffers: the call that starts several has the kind farthest from the host.
+    pub memory: Memory,
     /// Where its thread keeps the starting call, see [`Thread::cached_by_number`](crate::state::thread::Thread::cached_by_number).
     pub cached: u8,
     /// True if the request stays after its completion.
@@ -572,6 +575,7 @@ impl RequestState {
             peer: crate::mpi::abi::constant::PROC_NULL,
             unfinished: 0,
             counted_by: 0,
+            memory: Memory::Host,
             cached: 0,
             persistent: false,
             active: true,
@@ -587,6 +591,7 @@ impl RequestState {
     pub fn persistent(kind: RequestKind, template: CountedCall, message: u64, at_start: u64) -> Self {
         RequestState {
             at_start,
+            memory: template.key.memory_of_call(),
             persistent: true,
             active: false,
             ..RequestState::once(kind, template, message)

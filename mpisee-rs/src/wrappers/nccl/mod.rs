@@ -18,6 +18,7 @@ use crate::state::{process, sites, thread, world};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::wrappers::lifecycle;
 use group::{Group, GroupCall, Message, in_group};
+use mpisee_guards::{cancellation, errno};
 use mpisee_profile::nccl::{
     Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Stream, UNKNOWN_DEVICE, Volume,
     interface,
@@ -50,6 +51,7 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     BETWEEN.get_or_init(|| objects::object_at(make as usize).map_or(0..0, |object| object.range));
     let make = || make(data);
     if call.meaning.creates() {
+        let _not_cancelled = cancellation::hold();
         // A thread waits while another one begins the profile, so that what both make is counted.
         lifecycle::start_without_mpi(place_in(&call.meaning));
     }
@@ -122,7 +124,12 @@ fn on_comm(
     let timing = timing.and_then(|moves| Timing::begin(call, comm, moves.stream));
     // Of a communicator that does not block NCCL says nothing while it is in the call.
     let is_message = moves.as_ref().is_some_and(|moves| moves.with != Peer::None);
-    let device = if is_message && !NCCL.has_device(&known) { (call.device)(comm) } else { UNKNOWN_DEVICE };
+    let device = if is_message && !NCCL.has_device(&known) {
+        let _errno = errno::keep();
+        (call.device)(comm)
+    } else {
+        UNKNOWN_DEVICE
+    };
     let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
         if known.id == CommId::NONE {
@@ -249,6 +256,8 @@ fn time(
 
 /// Runs the recording code, which counts the call at the place from which the program has called NCCL.
 fn record(call: &RecordedCall, note: impl FnOnce(&Recorder)) {
+    // The driver and NCCL, which are asked for more, may set the one, and files, which are read, are where a thread may be cancelled.
+    let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
     call.record(|&Recorder { thread, world, export }| {
         note(&Recorder { thread, world, export: export.and_then(|frame| in_program(&frame)) });
     });

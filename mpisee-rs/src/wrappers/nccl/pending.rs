@@ -9,6 +9,7 @@ use crate::recording::{RecordedCall, Recorder};
 use crate::state::nccl::{Creation, NCCL, NcclComm, Unstored};
 use crate::state::world::World;
 use crate::storage::frame::ExportFrame;
+use mpisee_guards::errno;
 use mpisee_profile::nccl::{Comm, IN_PROGRESS, NcclCall, SUCCESS};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
@@ -77,6 +78,7 @@ pub fn known(recorded: &RecordedCall, call: &NcclCall, comm: Comm) -> Option<Ncc
 /// Enters a communicator that NCCL has stored, and that the program has passed.
 fn adopt(recorded: &RecordedCall, call: &NcclCall, comm: Comm, unstored: Unstored) {
     let Unstored { creation, known, label, .. } = unstored;
+    let _errno = errno::keep();
     recorded.record(|recorder| match known.or_else(|| query(call, comm)) {
         Some((rank, size)) => {
             let id = naming::enter(recorder.world, key(comm), creation, rank, size);

@@ -35,7 +35,7 @@ const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs it
     loaded while the program runs, `mpisee --nccl-gpu-time` their time on GPUs.\n";
 
 /// The note on the time of calls with buffers.
-const ON_WAITS: &str = "MPI_Wait and its kind have no buffers: waiting for messages, also between GPUs, is in no row of the buffers.";
+const ON_WAITS: &str = "MPI_Wait, MPI_Win_fence and their kind have no buffers: waiting for data, also between GPUs, is in no row of the buffers.";
 
 /// All that a profile has of GPUs; of sums over ranks what they have.
 pub struct Page {

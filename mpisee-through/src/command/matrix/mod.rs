@@ -149,7 +149,7 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     answer.write(&args.output)
 }
 
-const NOTHING: &str = "No traffic between these ranks.";
+const NOTHING: &str = "No messages between these ranks.";
 
 /// An error where a picture would be of nothing.
 fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
@@ -157,7 +157,7 @@ fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
         (_, 0, 0) => {
             let beside = beside.trim_end().trim_end_matches('.');
             let between = if beside.is_empty() { "" } else { ". " };
-            bail!("there is nothing to draw: no traffic between these ranks{between}{beside}")
+            bail!("there is nothing to draw: no messages between these ranks{between}{beside}")
         }
         (Of::Bytes, 0, messages) => bail!(
             "there is nothing to draw: {} no bytes; --of messages draws how many there are",
@@ -188,10 +188,27 @@ pub fn is_mpi_collective(call: &str) -> bool {
     Operation::from_name(call).is_some_and(|call| call.kind() == OperationKind::Collective && !call.is_nccl())
 }
 
-/// The collectives that are not in the matrix.
+/// The note on what one-sided operations of MPI moved, whose targets the profile does not have.
+fn on_one_sided<'c>(calls: impl Iterator<Item = (&'c str, u64)>) -> String {
+    let is_one_sided = |call: &str| {
+        Operation::from_name(call)
+            .is_some_and(|call| call.kind() == OperationKind::OneSided && !call.is_nccl())
+    };
+    match calls.filter(|(call, _)| is_one_sided(call)).fold(0u64, |sum, (_, bytes)| sum.saturating_add(bytes))
+    {
+        0 => String::new(),
+        bytes => format!(
+            "Not in it: {} in one-sided operations, whose targets are not counted.\n",
+            human_bytes(bytes)
+        ),
+    }
+}
+
+/// The collectives and one-sided operations that are not in the matrix.
 struct Beside {
+    /// Bytes in collectives.
     bytes: u64,
-    /// The note on them.
+    /// The note on both.
     sentence: String,
     /// The error that ended reading.
     cut_off: Option<ProfileError>,
@@ -205,10 +222,11 @@ impl Beside {
         let collective = groups.cells.iter().filter(|(key, _)| is_mpi_collective(groups.call(key)));
         let bytes = collective.map(|(_, cell)| cell.bytes).fold(0, u64::saturating_add);
         let both = shown.fold(bytes, u64::saturating_add);
+        let one_sided = on_one_sided(groups.cells.iter().map(|(key, cell)| (groups.call(key), cell.bytes)));
         let sentence = match bytes {
-            0 => String::new(),
+            0 => one_sided,
             _ => format!(
-                "Not in it: {} in collectives, {:.1} % of both; --collectives adds them.\n",
+                "Not in it: {} in collectives, {:.1} % of both; --collectives adds them.\n{one_sided}",
                 human_bytes(bytes),
                 100.0 * share(bytes, both)
             ),
@@ -217,11 +235,11 @@ impl Beside {
     }
 
     /// The bytes of which the profile does not tell who sends to whom.
-    fn without_place(left_out: &LeftOut<'_>, cut_off: Option<ProfileError>) -> Self {
+    fn without_place(left_out: &LeftOut<'_>, one_sided: &str, cut_off: Option<ProfileError>) -> Self {
         let sentence = match left_out.bytes {
-            0 => String::new(),
+            0 => one_sided.to_owned(),
             bytes => format!(
-                "Not in it: {} in {}, of which the profile does not have who sends to whom.\n",
+                "Not in it: {} in {}, of which the profile does not have who sends to whom.\n{one_sided}",
                 human_bytes(bytes),
                 left_out.calls.iter().copied().collect::<Vec<_>>().join(", ")
             ),
@@ -258,7 +276,10 @@ fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &m
             }
         },
     );
-    Ok(Beside::without_place(&left_out, cut_off))
+    let calls =
+        groups.cells.iter().filter(|(key, _)| view.processes().takes_comm(&args.filter, groups.comm(key)));
+    let one_sided = on_one_sided(calls.map(|(key, cell)| (groups.call(key), cell.bytes)));
+    Ok(Beside::without_place(&left_out, &one_sided, cut_off))
 }
 
 fn heads(args: &MatrixArgs, axis: &Axis) -> Vec<Head> {

@@ -13,8 +13,10 @@ use crate::timeline::bins::Bins;
 use crate::timeline::is_level;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::{Phase, phases};
+use crate::view::TIMES_OF_NCCL;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
+use mpisee_profile::operation::is_nccl;
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -72,8 +74,11 @@ pub const FINE: usize = 1024;
 
 /// Runs the command.
 pub fn run(args: &TimelineArgs) -> Result<Outcome> {
-    let line = TimeLine::read(&args.paths)?;
+    let mut line = TimeLine::read(&args.paths)?;
     let bins = Bins::of(&line, FINE);
+    if bins.calls.iter().any(|series| is_nccl(&series.call)) {
+        line.notes.push(TIMES_OF_NCCL.to_owned());
+    }
     let phases = phases(&bins);
     if let Some(file) = &args.image {
         file.write(&image::picture(&line, &bins, &phases))?;

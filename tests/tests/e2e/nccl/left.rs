@@ -34,7 +34,9 @@ fn what_comes_before_exec_is_left_beside_the_profile() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("profile of 2 ranks in test.mpisee"), "{said}");
     assert_eq!(said.matches("what ranks 0-1 counted before a call of exec is left").count(), 1, "{said}");
-    assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(2), "{said}");
+    let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+    assert_eq!(sums(&tables), expected(2), "{said}");
+    assert_eq!(tables.run.notes, ["what ranks 0-1 counted before a call of exec is not in it"]);
     assert_eq!(left(folder.path()), 2, "{said}");
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
 }

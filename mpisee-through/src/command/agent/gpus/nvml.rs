@@ -1,6 +1,7 @@
 //! NVIDIA's management library, loaded if the node has it: which GPUs there are, how they are linked, and their counters.
 
 use crate::timeline::gpus::{GpuLinkRow, GpuRow};
+use mpisee_collect::process::gpu::{MOST_NVLINKS, kernel_address};
 use nvml_wrapper::enum_wrappers::device::{PcieUtilCounter, TopologyLevel};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::sys_exports::field_id::{
@@ -14,9 +15,6 @@ use std::path::Path;
 
 /// The library, by the name that drivers install; the loader looks for it.
 pub const LIBRARY: &str = "libnvidia-ml.so.1";
-
-/// NVLinks of a GPU at most.
-const MOST_LINKS: u32 = 18;
 
 /// A count of bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,10 +74,10 @@ pub fn find<'n>(nvml: &'n Nvml, host: &str, root: &Path) -> Result<Vec<Gpu<'n>>,
 }
 
 fn row(nvml: &Nvml, device: &Device<'_>, name: String, host: &str, root: &Path) -> GpuRow {
-    let pci_address = device.pci_info().map_or(String::new(), |pci| address(&pci.bus_id));
+    let pci_address = device.pci_info().map_or(String::new(), |pci| kernel_address(&pci.bus_id));
     let numa_node =
         std::fs::read_to_string(root.join("sys/bus/pci/devices").join(&pci_address).join("numa_node"));
-    let active = (0..MOST_LINKS).filter(|&link| device.link_wrapper_for(link).is_active().unwrap_or(false));
+    let active = (0..MOST_NVLINKS).filter(|&link| device.link_wrapper_for(link).is_active().unwrap_or(false));
     let nvlinks = active.count() as u32;
     // In MB/s of a link and a direction.
     let speed = field(nvml, device, NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, 0).ok();
@@ -120,17 +118,6 @@ fn parts<'n>(device: &Device<'n>, parent: u32, name: &str, host: &str) -> Vec<Gp
     numbers.filter_map(part).collect()
 }
 
-/// As the kernel writes it: `0000:17:00.0` of `00000000:17:00.0`.
-fn address(bus_id: &str) -> String {
-    let bus_id = bus_id.to_lowercase();
-    match bus_id.split_once(':') {
-        Some((domain, rest)) if domain.len() == 8 && domain.starts_with("0000") => {
-            format!("{}:{rest}", &domain[4..])
-        }
-        _ => bus_id,
-    }
-}
-
 /// Of the slot and the GPU, whatever the link has been slowed down to while nothing moves.
 fn pcie_bytes_per_s(device: &Device<'_>) -> Option<f64> {
     let width = device.max_pcie_link_width().ok()?;
@@ -152,11 +139,11 @@ pub fn links(nvml: &Nvml, gpus: &[Gpu<'_>], host: &str) -> Vec<GpuLinkRow> {
     let mut rows = Vec::new();
     let whole: Vec<&Gpu<'_>> = gpus.iter().filter(|gpu| !gpu.row.pci_address.is_empty()).collect();
     for gpu in &whole {
-        let remotes: Vec<String> = (0..MOST_LINKS)
+        let remotes: Vec<String> = (0..MOST_NVLINKS)
             .map(|link| gpu.device.link_wrapper_for(link))
             .filter(|link| link.is_active().unwrap_or(false))
             // Of a link whose end the driver does not tell, it is not said that a switch is there.
-            .filter_map(|link| Some(address(&link.remote_pci_info().ok()?.bus_id)))
+            .filter_map(|link| Some(kernel_address(&link.remote_pci_info().ok()?.bus_id)))
             .collect();
         let to = |address: &str| remotes.iter().filter(|remote| *remote == address).count() as u32;
         let link = |peer: &str, nvlinks: u32, path: &str| GpuLinkRow {
@@ -294,13 +281,6 @@ fn field(nvml: &Nvml, device: &Device<'_>, id: u32, scope: u32) -> Result<FieldV
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn addresses_are_those_of_the_kernel() {
-        assert_eq!(address("00000000:17:00.0"), "0000:17:00.0");
-        assert_eq!(address("00010000:AB:00.0"), "00010000:ab:00.0");
-        assert_eq!(address("0000:17:00.0"), "0000:17:00.0");
-    }
 
     #[test]
     fn no_library_is_no_error() {
