@@ -194,3 +194,19 @@ fn a_profile_without_gpus_says_what_would_count_them() {
     );
     assert!(!ran.stdout.contains("CALLS"), "{}", ran.stdout);
 }
+
+#[test]
+fn communicators_of_nccl_have_the_labels_that_the_program_gives() {
+    let page = |label: &str| {
+        let profile = Builder::new(2)
+            .comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-1", |row| row.label = label.to_owned())
+            .call("N1-5e1c09tz", 0, "ncclAllReduce", 3, 3333, 0.001)
+            .write();
+        profile.run(&["gpu", "app.mpisee", "--width", "200"]).exits(0).stdout.clone()
+    };
+    has(
+        &page("tensor parallel"),
+        &["COMM         LABEL            SIZE", "N1-5e1c09tz  tensor parallel     2"],
+    );
+    assert!(!page("").contains("LABEL"));
+}

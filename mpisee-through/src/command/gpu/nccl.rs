@@ -31,6 +31,7 @@ pub fn comm_sheet(view: &ProfileView) -> Result<Sheet> {
         let same = known.filter(|_| is_of_mpi).and_then(|row| same_of_mpi(row, comms));
         vec![
             Value::from(comm),
+            known.filter(|row| !row.label.is_empty()).map_or(Value::Nothing, |row| text(&row.label)),
             known.map_or(Value::Nothing, |row| Value::Count(row.size.into())),
             known.map_or(Value::Nothing, |row| text(&row.members.to_string())),
             same.map_or(Value::Nothing, Value::from),
@@ -41,6 +42,7 @@ pub fn comm_sheet(view: &ProfileView) -> Result<Sheet> {
     };
     let mut heads = vec![
         sheet::fixed("comm", "COMM"),
+        sheet::fixed("label", "LABEL").or_none(),
         sheet::number("size", "SIZE"),
         sheet::fixed("ranks", "RANKS"),
         sheet::fixed("same_as", "SAME AS").or_none(),
