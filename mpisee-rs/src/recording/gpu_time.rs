@@ -28,18 +28,16 @@ const MOST_ASKED: usize = 4;
 /// A call that was made.
 struct Pending {
     pair: Pair,
-    stream: Stream,
+    /// The address of the stream, which is not used any more.
+    stream: usize,
     key: SlotKey,
     bytes: u64,
 }
 
-// SAFETY: the stream is a number here, and not used.
-unsafe impl Send for Pending {}
-
 impl Pending {
     /// The stream that does its work, as that is named in its context.
     fn place(&self) -> Place {
-        (self.pair.context_id(), self.stream.addr())
+        (self.pair.context_id(), self.stream)
     }
 }
 
@@ -168,7 +166,7 @@ impl Timing {
             // SAFETY: as in `begin`; the call has not returned to the program yet.
             Some(pair) if is_in_stream && unsafe { pair.end(self.stream) } => {
                 let context = pair.context_id();
-                let made = Pending { pair, stream: self.stream, key, bytes: work.bytes };
+                let made = Pending { pair, stream: self.stream.addr(), key, bytes: work.bytes };
                 let refused = calls().keep(work.comm, made);
                 leave(recorder, refused);
                 return take_some(recorder, context);

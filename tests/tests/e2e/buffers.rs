@@ -50,7 +50,10 @@ fn hip() -> PathBuf {
 
 /// The sums of a run on 2 ranks.
 fn run(mpi: &Mpi, driver: &Path, when: &str, options: &[&str]) -> Sums {
-    let program = mpi.compile_with("gpu/buffers", &["-ldl"]);
+    run_of(mpi, mpi.compile_with("gpu/buffers", &["-ldl"]), driver, when, options)
+}
+
+fn run_of(mpi: &Mpi, program: PathBuf, driver: &Path, when: &str, options: &[&str]) -> Sums {
     let run = Run::of(mpi, program).ranks(2).argument(when).argument(driver.display());
     let finished = run.options(options).profiled();
     let profile = finished.directory().display().to_string();
@@ -138,6 +141,18 @@ fn a_driver_that_is_loaded_in_the_run_is_noticed() {
         for options in [&[][..], &["--sites", "0"]] {
             compared(run(mpi, &driver(), "after", options), &expected(|memory| memory), mpi);
         }
+    });
+}
+
+/// As with an MPI that takes the memory of AMD's GPUs, too.
+#[test]
+fn a_driver_that_is_loaded_beside_hsa_is_noticed() {
+    on_each_mpi(|mpi| {
+        let folder = hip().parent().expect("it is in a folder").display().to_string();
+        let linked = [format!("-L{folder}"), format!("-Wl,-rpath,{folder}")];
+        let options = ["-ldl", &linked[0], &linked[1], "-Wl,--no-as-needed", "-l:libhsa-runtime64.so.1"];
+        let program = mpi.compile_variant("gpu/buffers", "beside_hsa", &options);
+        compared(run_of(mpi, program, &driver(), "after", &[]), &expected(|memory| memory), mpi);
     });
 }
 

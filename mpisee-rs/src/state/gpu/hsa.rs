@@ -50,11 +50,6 @@ struct Hsa {
 /// HSA, once the program was seen to have loaded it.
 static HSA: Functions<Hsa> = Functions::new();
 
-/// Returns whether it was found, and is still there.
-pub fn is_loaded() -> bool {
-    HSA.get().is_some()
-}
-
 /// Looks for it in the process, in a thread of its own; loads and initialises nothing. True if it is there.
 pub fn look(keep: Keep) -> bool {
     // SAFETY: the functions have these types in hsa.h and hsa_ext_amd.h.
@@ -130,7 +125,7 @@ mod tests {
     fn memory_is_told_apart_by_its_type_and_owner() {
         let kind = |at: usize| kind_of(ptr::without_provenance(at));
         assert_eq!(kind(11), Memory::Host, "without HSA");
-        assert!(!look(Keep::AsLongAsTheProgram) && !is_loaded());
+        assert!(!look(Keep::AsLongAsTheProgram));
         HSA.replace(Hsa { get_info: info, get_agent_info: agent });
         let kinds = [
             (0, Memory::Host),

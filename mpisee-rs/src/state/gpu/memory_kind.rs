@@ -134,19 +134,16 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cold]
 pub fn look_for_driver() {
     let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
-    if !is_found() {
+    // An MPI may have loaded HSA where the program loads CUDA's driver later.
+    if GET_ATTRIBUTES.get().is_none() {
         apart::wait();
+        if GET_ATTRIBUTES.get().is_none() && may_be_there() && !apart::run(look_apart) {
+            HAS_LOOKED.store(false, Ordering::Relaxed);
+        }
     }
-    if !is_found() && may_be_there() && !apart::run(look_apart) {
-        HAS_LOOKED.store(false, Ordering::Relaxed);
-    }
-    if is_found() {
+    if GET_ATTRIBUTES.get().is_some() {
         world::world().into_iter().for_each(devices::look);
     }
-}
-
-fn is_found() -> bool {
-    GET_ATTRIBUTES.get().is_some() || hsa::is_loaded()
 }
 
 /// Returns whether a driver's library was loaded since this was last called.
