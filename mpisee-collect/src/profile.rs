@@ -130,8 +130,13 @@ pub struct Written {
 }
 
 /// Writes the profile of ranks that came to the end of MPI to `wanted`, or to a directory with a number after that name.
-/// `incomplete_because` says where the ranks are that are not among them.
-pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&str>) -> Result<Written> {
+/// `incomplete_because` says where the ranks are that are not among them; `note` joins those of the first rank.
+pub fn write(
+    world: &WorldSegments,
+    wanted: &Path,
+    incomplete_because: Option<&str>,
+    note: Option<&str>,
+) -> Result<Written> {
     let absent = missing(world.size(), world.segments().map(|segment| segment.header.world_rank));
     let mut writing: Option<Writing> = None;
     let mut unreadable = Vec::new();
@@ -149,7 +154,8 @@ pub fn write(world: &WorldSegments, wanted: &Path, incomplete_because: Option<&s
             Err(why) => unreadable.push((rank, format!("{why:#}"))),
         }
     }
-    let Some(writing) = writing else { bail!("no rank's segment can be read") };
+    let Some(mut writing) = writing else { bail!("no rank's segment can be read") };
+    writing.run.notes.extend(note.map(str::to_owned));
     let lost: RankSet = unreadable.iter().map(|&(rank, _)| rank).collect();
     let lost_because =
         (!lost.is_empty()).then(|| format!("the segments of {} could not be read", lost.named()));

@@ -202,7 +202,7 @@ fn write_alone(world: &World, copy: &Path) {
     let only = own_user().and_then(|user| Left::of_arrived(copy, user));
     let all = WorldSegments::of(only);
     let kept = folder_of(copy).to_string();
-    if write_to(world, &all, None, first_wanted(world, &all), &kept) {
+    if write_to(world, &all, None, None, first_wanted(world, &all), &kept) {
         all.segments().for_each(|segment| drop(segment.remove()));
     }
 }
@@ -305,10 +305,8 @@ fn write(world: &World, node_ranks: &NodeRanks) {
         return say(format_args!("no memory to write the profile; run: mpisee-through recover {kept}"));
     }
     let before_exec: RankSet = node_ranks.before_exec.iter().copied().collect();
-    if !before_exec.is_empty() {
-        let note = format!("what {} counted before a call of exec is not in it", before_exec.named());
-        world.segment.log(&Fact::Note.record(note));
-    }
+    let note = || format!("what {} counted before a call of exec is not in it", before_exec.named());
+    let note = (!before_exec.is_empty()).then(note);
     let segments = node_ranks.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
     let all = WorldSegments::of(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
@@ -318,7 +316,7 @@ fn write(world: &World, node_ranks: &NodeRanks) {
     let [wanted, folder] = first_wanted(world, &all);
     let is_gathered =
         why.is_some() && process::is_without_mpi() && parts::gather(world, &all, &ended, &wanted);
-    if is_gathered || write_to(world, &all, why.as_deref(), [wanted, folder], &kept) {
+    if is_gathered || write_to(world, &all, why.as_deref(), note.as_deref(), [wanted, folder], &kept) {
         // The first segment goes last: it has the lock.
         all.segments().rev().for_each(|segment| drop(segment.remove()));
     }

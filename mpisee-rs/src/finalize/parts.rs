@@ -52,7 +52,7 @@ fn write(world: &World, job: WholeJob, wanted: &Path) {
     }
     let folder = wanted.parent().unwrap_or(Path::new("/")).to_owned();
     let why = (!job.ended.is_empty()).then(|| ended_before(&job.ended));
-    if write_to(world, &job.ranks, why.as_deref(), [wanted.to_owned(), folder], &kept) {
+    if write_to(world, &job.ranks, why.as_deref(), None, [wanted.to_owned(), folder], &kept) {
         job.remove();
     }
 }

@@ -21,18 +21,20 @@ pub fn has_memory_to_write<'p>(segments: impl Iterator<Item = &'p Path>) -> bool
     has_memory(WRITING_BYTES + WRITING_TIMES * segments.map(bytes).sum::<usize>())
 }
 
-/// Writes the profile to the wanted directory, or to another; `false` if there is none, and what was counted stays in `kept`.
+/// Writes the profile to the wanted directory, or to another; `false` if there is none, and what was counted stays in `kept`. `note` is of
+/// what it does not have though it is complete.
 pub fn write_to(
     world: &World,
     all: &WorldSegments,
     why_absent: Option<&str>,
+    note: Option<&str>,
     [wanted, folder]: [PathBuf; 2],
     kept: &str,
 ) -> bool {
     let mut candidates = Candidates::new(wanted, folder, world.options.segments.clone());
     let mut failures = Vec::new();
     while let Some(directory) = candidates.next() {
-        match profile::write(all, &directory, why_absent) {
+        match profile::write(all, &directory, why_absent, note) {
             Ok(written) => {
                 say_written(world, all, &written, &directory, why_absent, &failures);
                 return true;
