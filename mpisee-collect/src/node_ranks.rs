@@ -92,7 +92,7 @@ impl NodeRanks {
                 }
             }
         }
-        node_ranks.sort_out(own);
+        node_ranks.sort_out(own, |path| Some(header_of(path, user).ok()?.header));
         node_ranks
     }
 
@@ -111,17 +111,25 @@ impl NodeRanks {
         }
     }
 
-    /// Tells the processes of the own world, those that have ended or are starting, and what they ran before.
-    fn sort_out(&mut self, own: &Snapshot) {
+    /// Tells the processes of the own world, those that have ended or are starting, and what they ran before. `read_again` gives the header of
+    /// a segment as it is now.
+    fn sort_out(&mut self, own: &Snapshot, read_again: impl Fn(&Path) -> Option<Snapshot>) {
         let of_job = std::mem::take(&mut self.of_job);
         let latest = began_last(of_job.iter().map(|entry| &entry.header));
         let mut candidates = Vec::new();
-        for entry in of_job {
+        for mut entry in of_job {
+            let runs = |header: &Snapshot| process::runs(header.pid, header.process_start);
+            let has_ended = entry.header.state != ARRIVED && !runs(&entry.header);
+            if has_ended {
+                // It may have arrived and ended since its header was read; without its segment another rank has written the profile.
+                let Some(header) = read_again(&entry.path) else { continue };
+                entry.header = header;
+            }
             let header = &entry.header;
             let is_of_size = header.world_size == own.world_size;
             if !is_latest(&latest, header) {
                 self.before_exec.extend(is_of_size.then_some(header.world_rank));
-            } else if header.state != ARRIVED && !process::runs(header.pid, header.process_start) {
+            } else if header.state != ARRIVED && has_ended {
                 self.ended.extend(is_of_size.then_some(header.world_rank));
             } else if header.state == STARTING {
                 self.has_starting = true;
@@ -180,6 +188,7 @@ fn resource_error(error: &std::io::Error) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpisee_profile::segment::layout::state::ACTIVE;
     use mpisee_profile::segment::words::{Owner, Words};
 
     /// Ranks as a launcher started them: process, when it was started, rank.
@@ -201,6 +210,28 @@ mod tests {
         assert_eq!(ranks_of(&started, 20), [(0, 19), (1, 20)]);
         assert_eq!(ranks_of(&started, 31), [(0, 31), (1, 32)]);
         assert_eq!(ranks_of(&started, 34), [(0, 33), (1, 34)]);
+    }
+
+    #[test]
+    fn a_rank_that_arrived_and_ended_since_it_was_read_has_arrived() {
+        let header = |rank: u32, state| {
+            // No process has this number.
+            let words = Words::new(Owner { pid: u32::MAX >> 1, host: "n", world_rank: rank, world_size: 3 });
+            let (mut header, _) = Snapshot::read_header(words.words()).unwrap();
+            header.state = state;
+            header
+        };
+        let path = |rank: u32| PathBuf::from(rank.to_string());
+        let of_job = (0..3).map(|rank| Entry { path: path(rank), header: header(rank, ACTIVE) }).collect();
+        let mut ranks = NodeRanks { of_job, ..NodeRanks::default() };
+        ranks.sort_out(&header(1, ACTIVE), |at| match at {
+            at if at == path(0) => Some(header(0, ARRIVED)),
+            at if at == path(2) => Some(header(2, ACTIVE)),
+            _ => None,
+        });
+        let numbers = |ranks: Vec<WorldRank>| ranks.into_iter().map(WorldRank::get).collect::<Vec<_>>();
+        assert_eq!(numbers(ranks.entries.into_keys().collect()), [0]);
+        assert_eq!(numbers(ranks.ended.into_iter().collect()), [2]);
     }
 
     #[test]
