@@ -237,6 +237,11 @@ impl CallFilter {
         }
     }
 
+    /// Returns whether buffers in ordinary memory of the host are left out, by `--memory`.
+    pub fn leaves_out_host(&self) -> bool {
+        !self.memory.is_empty() && !self.memory.iter().any(|wanted| wanted.memory() == Memory::Host)
+    }
+
     /// The kinds of memory by name, each with a filter that takes it alone.
     pub fn each_memory() -> impl Iterator<Item = (&'static str, CallFilter)> {
         let filter = |&memory| CallFilter { memory: vec![memory], ..CallFilter::default() };

@@ -153,6 +153,12 @@ impl ProfileView {
         has_nccl.then(|| "NCCL's communicators are not in it; mpisee-through gpu has them.".to_owned())
     }
 
+    /// The note of an answer on calls in memory that is not the host's, where the program has waited for MPI.
+    pub fn note_on_waits(&self, filter: &CallFilter) -> Option<String> {
+        let sentence = "MPI_Wait, MPI_Win_fence and their kind have no buffers: waiting for data, also between GPUs, is under --memory host.";
+        (filter.leaves_out_host() && !self.run().is_without_mpi()).then(|| sentence.to_owned())
+    }
+
     /// The note of an answer with times of these calls, if NCCL's are among them.
     pub fn note_on_nccl_times<'c>(&self, calls: impl IntoIterator<Item = &'c str>) -> Option<String> {
         calls.into_iter().any(operation::is_nccl).then(|| self.times_of_nccl())

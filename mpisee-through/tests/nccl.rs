@@ -121,6 +121,7 @@ fn the_summary_has_the_time_of_the_gpu() {
     assert_eq!(gpu_s(&beside_nccl().write(), &[]), [None, None]);
     let ran = profile.run(&["summary", "app.mpisee", "--format", "json"]);
     let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    assert!(found["caveats"][0].as_str().unwrap().starts_with(OF_HOST), "{}", found["caveats"]);
     let comms = &found["communicators"];
     assert_eq!((&comms[0]["gpu_mean_s"], comms[1].get("gpu_mean_s")), (&1.5.into(), None), "{comms}");
 }

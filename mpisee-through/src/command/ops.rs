@@ -114,6 +114,7 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     }
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.caveats.extend(of_nccl);
+    answer.caveats.extend(view.note_on_waits(&args.filter));
     answer.closing = closing;
     answer.values = vec![("note_on_calls", note.as_deref().map_or(Value::Nothing, Value::from))];
     answer.write(&args.output)

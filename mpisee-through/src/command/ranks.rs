@@ -201,6 +201,7 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     answer.lead = spreads;
     answer.closing = closing;
     answer.caveats.extend(on_nccl);
+    answer.caveats.extend(view.note_on_waits(&args.filter));
     Ok(answer)
 }
 

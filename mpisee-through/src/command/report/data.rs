@@ -153,7 +153,7 @@ impl<'a> Data<'a> {
             program: view.program(),
             profile: directory.display().to_string(),
             header: run.lines(),
-            notes: run.sentences(),
+            notes: run.sentences().into_iter().chain(view.note_on_times()).collect(),
             run,
             partial_because: cut_off.map(|error| error.to_string()),
             advice,

@@ -102,8 +102,8 @@ struct Summary<'a> {
     mpi_s: f64,
     /// The time of GPUs in calls of NCCL.
     gpu: GpuTimes,
-    /// The note on the host's time in these.
-    on_nccl: Option<String>,
+    /// Notes on what times are of.
+    notes: Vec<String>,
     /// True if operations of little time are shown.
     all: bool,
     /// Why `calls.csv` was read in part only.
@@ -127,8 +127,9 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let operations = comms.iter().flat_map(|comm| &comm.operations);
     let gpu = GpuTimes::read(&view, &args.filter)?;
     let on_nccl = view.note_on_nccl_times(operations.map(|operation| operation.call.as_str()));
+    let on_nccl = on_nccl.into_iter().chain(gpu.note()).reduce(|one, other| one + " " + &other);
     let summary = Summary {
-        on_nccl: on_nccl.into_iter().chain(gpu.note()).reduce(|one, other| one + " " + &other),
+        notes: on_nccl.into_iter().chain(view.note_on_waits(&args.filter)).collect(),
         gpu,
         run: RunSummary::new(&view),
         comms,

@@ -92,6 +92,8 @@ fn share(comm: &CommSum, sums: &Sums, summary: &Summary) -> Option<f64> {
 struct Document<'a> {
     run: &'a RunSummary<'a>,
     partial_because: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    caveats: &'a [String],
     communicators: Vec<CommDocument<'a>>,
     communicators_left_out: usize,
 }
@@ -141,6 +143,7 @@ pub fn json(summary: &Summary) -> Result<Vec<u8>> {
     output::json(&Document {
         run: &summary.run,
         partial_because: summary.partial_because.as_deref(),
+        caveats: &summary.notes,
         communicators: summary.comms.iter().map(|comm| comm_document(comm, summary)).collect(),
         communicators_left_out: summary.left_out.len(),
     })

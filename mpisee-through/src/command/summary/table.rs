@@ -33,7 +33,7 @@ pub fn table(summary: &Summary, page: Page) -> String {
     for (heading, value) in summary.run.lines() {
         text += &headed(heading, &printable(&value), page);
     }
-    for sentence in summary.run.sentences().into_iter().chain(summary.on_nccl.clone()) {
+    for sentence in summary.run.sentences().into_iter().chain(summary.notes.iter().cloned()) {
         text += &headed("Note", &printable(&sentence), page);
     }
     if let Some(why) = &summary.partial_because {
