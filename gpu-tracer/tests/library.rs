@@ -1,4 +1,4 @@
-//! What the loader reads in the library's file.
+//! The library's file, as the loader reads it.
 
 mod support;
 

@@ -69,7 +69,7 @@ enum Place {
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
 impl Lookup {
-    /// Looks for it, and where it is found for all others. What is missing there is looked for again when it is called.
+    /// Looks for it, and where it is found for all others. A function that is missing there is looked for again when it is called.
     fn find(&self, all: &[&Lookup]) -> Option<Address> {
         let (place, address) = place_of(self.name)?;
         self.address.store(address.as_ptr(), Ordering::Relaxed);

@@ -24,11 +24,11 @@ struct Found<T> {
     functions: T,
     /// Where the library is; `None` of one that is kept loaded.
     mapping: Option<Mapping>,
-    /// True once somebody was told that it should be kept.
+    /// True once the answer was that it should be kept.
     is_to_be_kept: AtomicBool,
 }
 
-/// Whether a library is kept loaded from now on.
+/// How long a library stays loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
     /// The program has initialised it.

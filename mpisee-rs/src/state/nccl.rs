@@ -188,8 +188,8 @@ impl NcclComms {
         self.creations().with_device.insert((comm.id, comm.rank))
     }
 
-    /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it. What it was making
-    /// and has not stored by now ends with it.
+    /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it. Parts of it that
+    /// are not stored by now end with it.
     pub fn remove(&self, handle: u64) -> Option<CommId> {
         self.see_unstored_of(handle);
         let removed = self.table.remove(handle)?;
