@@ -119,17 +119,6 @@ pub fn job_to_launch() -> u64 {
     job(if is_launched { u32::MAX } else { 1 })
 }
 
-/// Torchrun starts failed processes anew so often at most, as far as [`jobs_started_here`] has their jobs.
-const MOST_ATTEMPTS: u32 = 64;
-
-/// The numbers of the jobs of processes that this one has started itself, as torchrun does: those that nothing else has given a number.
-pub fn jobs_started_here() -> Vec<u64> {
-    let own = std::process::id();
-    let attempts =
-        std::iter::once(String::new()).chain((0..MOST_ATTEMPTS).map(|attempt| attempt.to_string()));
-    attempts.map(|attempt| started_by(own, &attempt)).collect()
-}
-
 /// The number of a job of processes that were started by this one at that attempt.
 fn started_by(launcher: u32, attempt: &str) -> u64 {
     process_hash(&format!("started by{attempt}"), launcher)

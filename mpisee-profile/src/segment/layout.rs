@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 20;
+pub const VERSION: u64 = 21;
 /// Bytes of a host name that are kept.
 pub const HOST_BYTES: usize = 64;
 
@@ -40,7 +40,7 @@ pub struct Header {
     /// How often recording was switched: odd while it is off.
     pub switches: AtomicU64,
     /// Calls not seen, by [`super::NotSeen`].
-    pub not_seen: [AtomicU64; 16],
+    pub not_seen: [AtomicU64; 17],
     /// The host's name, padded with zeros.
     pub host: [AtomicU64; HOST_BYTES / 8],
     /// The costs of recording on this machine, see [`overhead`].
@@ -93,6 +93,9 @@ pub struct Header {
     pub variables_asked: AtomicU64,
     /// As that was when they were read for the last time.
     pub variables_read: AtomicU64,
+    /// The process that `mpisee` became, this one or an ancestor of it; 0 if that is unknown.
+    pub program: AtomicU64,
+    spare: [AtomicU64; 6],
 }
 
 /// Values of [`Header::state`].
@@ -106,7 +109,7 @@ pub mod state {
 }
 
 /// Bytes of the header.
-pub const HEADER_BYTES: usize = 704;
+pub const HEADER_BYTES: usize = 768;
 const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 
 /// The begin of a chunk.

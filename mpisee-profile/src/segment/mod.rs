@@ -88,11 +88,13 @@ pub enum NotSeen {
     UnreadVariable,
     /// An operation of NCCL on elements of a type whose size is unknown: it counts with 0 bytes.
     UnknownSize,
+    /// A call of NCCL by a process that a rank forked.
+    ForkedProcess,
 }
 
 impl NotSeen {
     /// Every reason, in the order of the header's counters.
-    pub const ALL: [NotSeen; 16] = [
+    pub const ALL: [NotSeen; 17] = [
         NotSeen::UnknownCommunicator,
         NotSeen::UnknownWindow,
         NotSeen::UnknownFile,
@@ -109,6 +111,7 @@ impl NotSeen {
         NotSeen::LostCounts,
         NotSeen::UnreadVariable,
         NotSeen::UnknownSize,
+        NotSeen::ForkedProcess,
     ];
 
     /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
@@ -138,6 +141,7 @@ impl NotSeen {
             NotSeen::LostCounts => "ranks that found no file for part of their counts",
             NotSeen::UnreadVariable => "chosen variables of MPI that have no number, or could not be read",
             NotSeen::UnknownSize => "operations of NCCL on elements of unknown size",
+            NotSeen::ForkedProcess => "calls of NCCL by processes that a rank forked",
         }
     }
 }

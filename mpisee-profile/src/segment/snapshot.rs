@@ -169,6 +169,8 @@ pub struct Snapshot {
     pub boot: u64,
     /// The number of its PID namespace.
     pub namespace: u64,
+    /// The process that `mpisee` became, this one or an ancestor of it; 0 if that is unknown.
+    pub program_pid: u64,
     /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
     pub private_bytes: u64,
     /// State of the process, see [`layout::state`].
@@ -265,6 +267,7 @@ impl Snapshot {
             process_start: field(offset_of!(Header, process_start)),
             boot: field(offset_of!(Header, boot)),
             namespace: field(offset_of!(Header, namespace)),
+            program_pid: field(offset_of!(Header, program)),
             private_bytes: field(offset_of!(Header, used)).saturating_sub(field(offset_of!(Header, shared))),
             state: field(offset_of!(Header, state)),
             local_size: narrow(offset_of!(Header, local_size))?,

@@ -320,11 +320,13 @@ fn write(world: &World, node_ranks: &NodeRanks) {
         // The first segment goes last: it has the lock.
         all.segments().rev().for_each(|segment| drop(segment.remove()));
     }
-    if !before_exec.is_empty() {
-        say(format_args!(
-            "what {} counted before a call of exec is left: for a profile of it, run: mpisee-through recover {kept}",
-            before_exec.named()
-        ));
+    for (ranks, end) in [(&before_exec, "a call of exec"), (&ended, "the end")] {
+        if !ranks.is_empty() {
+            say(format_args!(
+                "what {} counted before {end} is left: for a profile of it, run: mpisee-through recover {kept}",
+                ranks.named()
+            ));
+        }
     }
 }
 

@@ -7,6 +7,8 @@ use crate::storage::message::say;
 use mpisee_collect::{process as identity, segments};
 use mpisee_profile::options::{LAUNCHED, Options};
 use mpisee_profile::segment::Snapshot;
+use mpisee_profile::segment::layout::state::ARRIVED;
+use std::fmt::Display;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -15,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 /// In the name of the library that counts NCCL's calls.
 const NCCL: &[u8] = b"libmpisee_nccl.";
 
-/// The process number with which the launcher became this program; 0 if it did not.
+/// The process that the launcher became, this one or an ancestor of it; 0 if that is unknown.
 static PROGRAM: AtomicU32 = AtomicU32::new(0);
 /// Page faults, when the library was loaded, of children that the process had waited for: the launcher has some.
 static CHILDRENS_FAULTS: AtomicI64 = AtomicI64::new(0);
@@ -40,10 +42,14 @@ pub fn has_init() -> bool {
     HAS_INIT.load(Ordering::Relaxed)
 }
 
+/// The process that the launcher became, this one or an ancestor of it; 0 if that is unknown.
+pub fn program_pid() -> u32 {
+    PROGRAM.load(Ordering::Relaxed)
+}
+
 /// Returns whether this process is the program that the launcher became, and not a child of it.
 pub fn is_program() -> bool {
-    let program = PROGRAM.load(Ordering::Relaxed);
-    program != 0 && program == std::process::id()
+    program_pid() == std::process::id()
 }
 
 /// Reads the launcher's variable when the library is loaded: a program may clear its environment.
@@ -52,9 +58,9 @@ pub fn is_program() -> bool {
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         let launched = std::env::var(LAUNCHED).ok().and_then(|number| number.parse().ok());
+        PROGRAM.store(launched.unwrap_or(0), Ordering::Relaxed);
         // Its children have the variable, too.
-        if let Some(program) = launched.filter(|&number: &u32| number == std::process::id()) {
-            PROGRAM.store(program, Ordering::Relaxed);
+        if is_program() {
             CHILDRENS_FAULTS.store(childrens_faults(), Ordering::Relaxed);
         }
     }
@@ -73,21 +79,34 @@ static AT_EXIT: extern "C" fn() = {
 
 fn say_if_unprofiled() {
     let is_worker = identity::is_of_torchrun();
-    if has_init() || world::world().is_some() || !(is_program() || is_worker) || !identity::speaks() {
+    if has_init() || !(is_program() || is_worker) {
         return;
     }
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).display();
+    let left = || Left::find().filter(|_| is_program());
+    // A shell has run others and waited for them: they may have used MPI. A process of torchrun has others as helpers, which come here, too.
+    let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
+    if world::world().is_some() {
+        let is_of_others = |left: &Left| matches!(left, Left::ByProcesses { .. });
+        if !was_alone && identity::speaks() {
+            left().filter(is_of_others).iter().for_each(|left| left.say(&name));
+        }
+        return;
+    }
+    if !identity::speaks() {
+        // Of several processes that called `exec` the first speaks, which need not be rank 0.
+        left().filter(Left::is_of_first).iter().for_each(|left| left.say(&name));
+        return;
+    }
     if WAITED_FOR_MPI.load(Ordering::Relaxed) {
         return say(format_args!(
             "{name} made communicators of NCCL, of which nothing is recorded: an MPI is loaded that it has not initialised, and no \
              torchrun started it"
         ));
     }
-    if is_program()
-        && let Some(left) = left()
-    {
-        return say(format_args!("{}", left.sentence(&name.to_string())));
+    if let Some(left) = left() {
+        return left.say(&name);
     }
     let counts_nccl = std::env::var_os("LD_PRELOAD")
         .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
@@ -97,66 +116,83 @@ fn say_if_unprofiled() {
              statically, or whose functions are asked of the library, is not seen"
         ));
     }
-    // A shell has run others and waited for them: they may have used MPI. A process of torchrun has others as helpers, which come here, too.
-    let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
     if is_program() && (was_alone || is_worker) {
         let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
         say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
     }
 }
 
-/// Counts that have no profile.
+/// Counts that are in no profile.
 enum Left {
-    /// Of the program that this process ran before it called `exec`.
-    BeforeExec { folder: PathBuf },
-    /// Of processes that this one started.
-    ByProcesses { count: usize, folder: PathBuf },
+    /// Of the program that this process ran before it called `exec`. `is_first` if no lower rank left before its exit.
+    BeforeExec { folder: PathBuf, is_first: bool },
+    /// Of processes that this one started, or that these started: those that have ended, and those that run.
+    ByProcesses { folder: PathBuf, ended: usize, running: usize },
 }
 
 impl Left {
-    fn sentence(&self, name: &str) -> String {
+    /// Looks for segments in which this process has a part.
+    fn find() -> Option<Left> {
+        let folder = Options::of_process().0.segments;
+        let found = segments::find(&folder, segments::own_user().ok()?, false).ok()?.segments;
+        let own = std::process::id();
+        let began = identity::look_at(own)?.start;
+        let is_here =
+            |header: &Snapshot| header.boot == identity::boot() && header.namespace == identity::namespace();
+        let here: Vec<_> = found.iter().filter(|segment| is_here(&segment.header)).collect();
+        let is_own = |header: &Snapshot| header.pid == own && header.process_start == began;
+        if let Some(before) = here.iter().find(|segment| is_own(&segment.header))
+            && world::world().is_none()
+        {
+            let rank = before.header.world_rank;
+            let left_before = |header: &Snapshot| {
+                header.job == before.header.job && header.world_rank < rank && header.state != ARRIVED
+            };
+            let is_first = !here.iter().any(|segment| left_before(&segment.header));
+            return Some(Left::BeforeExec { folder, is_first });
+        }
+        let is_below = |header: &Snapshot| {
+            header.program_pid == u64::from(own) && header.pid != own && header.process_start >= began
+        };
+        let below: Vec<_> = here.iter().filter(|segment| is_below(&segment.header)).collect();
+        let running = below.iter().filter(|segment| segment.is_running).count();
+        let ended = below.len() - running;
+        (ended + running > 0).then_some(Left::ByProcesses { folder, ended, running })
+    }
+
+    fn is_of_first(&self) -> bool {
+        matches!(self, Left::BeforeExec { is_first: true, .. })
+    }
+
+    fn say(&self, name: &dyn Display) {
         let (what, folder) = match self {
-            Left::BeforeExec { folder } => (
-                format!("of what ran before {name} in its process, and ended by exec, the counts are left"),
-                folder,
-            ),
-            Left::ByProcesses { count: 1, folder } => (
+            Left::BeforeExec { folder, .. } => (
                 format!(
-                    "of a process that {name} started, and that ended before its exit, the counts are left"
+                    "of what ran before {name} in its process, and ended by exec, the counts are left: for a profile, run"
                 ),
                 folder,
             ),
-            Left::ByProcesses { count, folder } => (
+            Left::ByProcesses { folder, ended: 0, running } => (
                 format!(
-                    "of {count} processes that {name} started, and that ended before their exit, the counts are left"
+                    "{} that {name} started still ran at its end; if they leave no profile, run",
+                    processes(*running)
+                ),
+                folder,
+            ),
+            Left::ByProcesses { folder, ended, .. } => (
+                format!(
+                    "of {} that {name} started, and that ended before their exit, the counts are left: for a profile, run",
+                    processes(*ended)
                 ),
                 folder,
             ),
         };
-        format!("{what}: for a profile, run: mpisee-through recover {}", folder.display())
+        say(format_args!("{what}: mpisee-through recover {}", folder.display()));
     }
 }
 
-/// The segments that are left, in which this process has a part.
-fn left() -> Option<Left> {
-    let (options, _) = Options::of_process();
-    let folder = options.segments;
-    let found = segments::find(&folder, segments::own_user().ok()?, false).ok()?.segments;
-    let is_here =
-        |header: &Snapshot| header.boot == identity::boot() && header.namespace == identity::namespace();
-    let is_own = |header: &Snapshot| {
-        header.pid == std::process::id()
-            && identity::runs(header.pid, header.process_start)
-            && is_here(header)
-    };
-    if found.iter().any(|segment| is_own(&segment.header)) {
-        return Some(Left::BeforeExec { folder });
-    }
-    let mut ended = found.iter().filter(|segment| !segment.is_running).peekable();
-    ended.peek()?;
-    let jobs = identity::jobs_started_here();
-    let count = ended.filter(|segment| jobs.contains(&segment.header.job)).count();
-    (count > 0).then_some(Left::ByProcesses { count, folder })
+fn processes(count: usize) -> String {
+    format!("{count} {}", if count == 1 { "process" } else { "processes" })
 }
 
 /// Page faults of the children that this process waited for.

@@ -171,6 +171,7 @@ fn mark_starting(header: &Header, options: &Options) {
     set(&header.process_start, identity::look_at(std::process::id()).map_or(0, |seen| seen.start));
     set(&header.boot, identity::boot());
     set(&header.namespace, identity::namespace());
+    set(&header.program, u64::from(launched::program_pid()));
     set(&header.local_size, u64::from(identity::local_size().unwrap_or(0)));
     set(&header.by_messages, u64::from(options.collect != Collect::Auto));
     set(&header.start_realtime_ns, clock::realtime_ns());

@@ -1,8 +1,8 @@
-/* nccl_alone [killed|group|threads|after N|child|exec PROGRAM|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that
+/* nccl_alone [killed|first-killed N|group|threads|after N|child|fork|exec PROGRAM|last-exec PROGRAM|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that
  * the launcher's variables say, or the program's own. The last rank is killed, or waits before it ends until there are N files called
- * done.*; or each has two devices, whose communicators are made in a group; or its first communicators are made by several threads at
- * once; or another program takes its place, or MPI is loaded and initialised, or a child comes and exits without what fork() does, after
- * some calls. */
+ * done.*, or waits so and the first is killed; or each has two devices, whose communicators are made in a group; or its first communicators are made by several threads at
+ * once; or another program takes its place, or that of the last rank; or MPI is loaded and initialised, or a child comes and exits
+ * without what fork() does, after some calls; or one comes by fork() and communicates by itself. */
 #include "pretended_nccl.h"
 #include <dlfcn.h>
 #include <glob.h>
@@ -99,6 +99,19 @@ static int by_threads(void) {
     return failed;
 }
 
+static int in_child(void) {
+    ncclUniqueId id;
+    ncclComm_t comm;
+    memset(&id, 0, sizeof id);
+    strcpy(id.internal, "of the child");
+    NCCL(ncclCommInitRank(&comm, 1, id, 0));
+    for (int i = 0; i < 7; i++) {
+        NCCL(ncclAllReduce(from, to, 107, ncclInt8, 0, comm, NULL));
+    }
+    NCCL(ncclCommDestroy(comm));
+    return 0;
+}
+
 static int with_mpi(const char *library, ncclComm_t comm) {
     int (*call)(void *, void *) = NULL;
     if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL) || !(call = (int (*)(void *, void *))dlsym(RTLD_DEFAULT, "MPI_Init")) ||
@@ -138,7 +151,15 @@ int main(int argc, char **argv) {
         }
         waitpid(child, NULL, 0);
     }
-    if (argc > 2 && !strcmp(argv[1], "exec")) {
+    if (argc > 1 && !strcmp(argv[1], "fork")) {
+        pid_t child = fork();
+        if (child == 0) {
+            exit(in_child());
+        }
+        waitpid(child, NULL, 0);
+    }
+    int is_last = rank == size - 1;
+    if (argc > 2 && (!strcmp(argv[1], "exec") || (is_last && !strcmp(argv[1], "last-exec")))) {
         return execv(argv[2], argv + 2);
     }
     NCCL(ncclGroupStart());
@@ -149,11 +170,12 @@ int main(int argc, char **argv) {
     NCCL(ncclCommSplit(comm, 0, rank, &part, NULL));
     NCCL(ncclBroadcast(from, to, 97, ncclInt8, 0, part, NULL));
     NCCL(ncclCommDestroy(part));
-    if (argc > 1 && rank == size - 1) {
-        if (!strcmp(argv[1], "killed")) {
-            raise(SIGKILL);
-        }
-        wait_for("done.*", argc > 2 ? atoi(argv[2]) : 0);
+    int is_first = rank == 0;
+    if (argc > 1 && ((is_last && !strcmp(argv[1], "killed")) || (is_first && !strcmp(argv[1], "first-killed")))) {
+        raise(SIGKILL);
+    }
+    if (argc > 2 && is_last && (!strcmp(argv[1], "after") || !strcmp(argv[1], "first-killed"))) {
+        wait_for("done.*", atoi(argv[2]));
     }
     NCCL(ncclCommDestroy(comm));
     return 0;

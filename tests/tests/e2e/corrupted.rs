@@ -132,7 +132,7 @@ fn one_broken_segment_costs_a_sentence_and_its_own_rank() {
         };
         for (number, (changed, why)) in [
             (bytes[..0].to_vec(), "nothing is in it"),
-            (bytes[..HEADER_BYTES - 64].to_vec(), "a header has 704"),
+            (bytes[..HEADER_BYTES - 64].to_vec(), "a header has 768"),
             (bytes[..used - 64].to_vec(), "it is cut off: it has "),
             (with(counters + 8, 0), "says that it has 0 words"),
             (with(counters, 77), "is of the unknown kind 77"),

@@ -56,6 +56,10 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
         lifecycle::start_without_mpi(place_in(&call.meaning));
     }
     if !process::is_tracking() {
+        // The segment's memory is shared with a forked process.
+        if process::is_forked() && Operation::from_index(u64::from(call.operation)).is_some() {
+            world::not_seen(NotSeen::ForkedProcess);
+        }
         let code = make();
         group::note_depth(&call.meaning, code);
         return code;

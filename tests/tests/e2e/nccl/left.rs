@@ -1,8 +1,9 @@
 //! Counts of processes without MPI that ended in another way than by an exit, or that had no room for a segment.
 
-use super::sums;
 use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start};
-use mpisee_tests::{Tables, dist, through, within};
+use super::{plugin, sums};
+use mpisee_profile::segment::NotSeen;
+use mpisee_tests::{Tables, dist, root, through, within};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -72,6 +73,87 @@ fn who_started_processes_says_what_they_left() {
     );
     assert!(said.contains(&sentence), "{said}");
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
+}
+
+/// A rank that is not the first: the others end before it, and nobody is left who could write a profile.
+#[test]
+fn a_rank_alone_that_calls_exec_says_what_is_left() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 3, &["last-exec", "/bin/bash", "-c", "sleep 1; exit 0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(said.matches("of what ran before /bin/bash in its process").count(), 1, "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(
+        reductions(&recovered(folder.path())),
+        [(0, 3, 3 * 83), (1, 3, 3 * 83), (2, 3, 3 * 83)],
+        "{said}"
+    );
+}
+
+/// Children of multiprocessing's fork server are not those of the program, and end without exit handlers as forked ones do.
+#[test]
+fn what_processes_of_python_leave_is_said() {
+    for (method, left_by) in [("fork", 2), ("forkserver", 2), ("spawn", 0)] {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let segments = folder.path().join("segments");
+        std::fs::create_dir_all(&segments).expect("it can be made");
+        let mut command = Command::new(dist().join("bin/mpisee"));
+        command.args(["--nccl", "on", "--output", "test.mpisee", "--segments"]).arg(&segments);
+        let script = root().join("tests/programs/gpu/nccl_processes.py");
+        command.arg("python3").arg(script).arg(method).arg(plugin()).current_dir(folder.path());
+        for name in OF_LAUNCHERS {
+            command.env_remove(name);
+        }
+        let output = within(Duration::from_secs(60), &mut command);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{method}: {said}");
+        assert_eq!(left(folder.path()), left_by, "{method}: {said}");
+        let recover = format!("mpisee-through recover {}", segments.display());
+        assert_eq!(said.contains(&recover), left_by > 0, "{method}: {said}");
+        assert!(!said.contains("there is no profile"), "{method}: {said}");
+        assert_eq!(said.matches("profile of 1 rank").count(), 2 - left_by, "{method}: {said}");
+    }
+}
+
+/// A forked process is no rank: what it communicates is in no table, and is counted.
+#[test]
+fn calls_of_a_forked_process_are_not_seen() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 2, &["fork"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+    assert_eq!(sums(&tables), expected(2), "{said}");
+    let reason = NotSeen::ForkedProcess.name().to_owned();
+    // ncclCommInitRank, ncclAllReduce, ncclCommDestroy.
+    assert_eq!(tables.run.not_seen, [(reason, 2 * (1 + 7 + 1))].into(), "{said}");
+}
+
+/// Where `mpisee` starts each process, the line of the profile's name is the only one that can name what a killed rank left.
+#[test]
+fn what_a_killed_rank_left_is_said_beside_the_profile() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
+    let launcher = dist().join("bin/mpisee").display().to_string();
+    let script = format!(
+        "{launcher} --output test.mpisee --segments $PWD/segments {} first-killed 1; [ $RANK = 2 ] || touch done.$RANK",
+        program().display()
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", STARTED, "bash", "3", "sh", "-c", &script]).current_dir(folder.path());
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("profile of 2 ranks of 3 (rank 0 ended before the profile was written)"), "{said}");
+    let folder_of_it = folder.path().join("segments").display().to_string();
+    let left_by_it = format!(
+        "what rank 0 counted before the end is left: for a profile of it, run: mpisee-through recover {folder_of_it}"
+    );
+    assert!(said.contains(&left_by_it), "{said}");
+    let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+    assert_eq!(reductions(&tables), [(1, 3, 3 * 83), (2, 3, 3 * 83)], "{said}");
+    assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83)], "{said}");
 }
 
 #[test]
