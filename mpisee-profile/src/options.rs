@@ -430,10 +430,11 @@ pub const SETTINGS: &[Setting] = &[
         default: "auto",
         help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where it is loaded while the program runs, as by Python; not yet run between GPUs",
         apply: |options, text| {
-            options.nccl = match text {
-                "auto" => Nccl::Auto,
-                _ if on_or_off(text)? => Nccl::On,
-                _ => Nccl::Off,
+            options.nccl = match (text, on_or_off(text)) {
+                ("auto", _) => Nccl::Auto,
+                (_, Ok(true)) => Nccl::On,
+                (_, Ok(false)) => Nccl::Off,
+                (_, Err(_)) => return Err("is none of auto, on and off".to_owned()),
             };
             Ok(())
         },
@@ -506,6 +507,9 @@ fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
 /// Set by the launcher: the number of the process that becomes the program.
 pub const LAUNCHED: &str = "MPISEE_LAUNCHED";
 
+/// Set by the launcher: sentences for the profile, a line each, on what cannot be counted in this run.
+pub const NOT_COUNTED: &str = "MPISEE_NOT_COUNTED";
+
 /// The folders in which `mpisee-through` looks for debug information, as in PATH.
 pub const DEBUG_DIRS: &str = "MPISEE_DEBUGINFO";
 
@@ -515,9 +519,10 @@ pub const SERVER: &str = "MPISEE_SERVE";
 /// The token that `mpisee-through serve` asks of its clients.
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
-/// Variables that are no options: the launcher's, three of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu-kernels.md has the one,
+/// Variables that are no options: two of the launcher's, three of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu-kernels.md has the one,
 /// bench/gpu_cost.cu the other.
-const NO_OPTIONS: [&str; 6] = [LAUNCHED, DEBUG_DIRS, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
+const NO_OPTIONS: [&str; 7] =
+    [LAUNCHED, NOT_COUNTED, DEBUG_DIRS, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 
 impl Options {
     /// The values for this process; see [`Options::from_environment`].
@@ -584,6 +589,8 @@ mod tests {
         let (both, complained) = read(&[("MPISEE_GPU_INTERVALS", "100"), ("MPISEE_GPU_SAMPLE", "100")]);
         assert_eq!((both.gpu_intervals, both.gpu_sample), (1, 100));
         assert!(complained[0].starts_with("MPISEE_GPU_INTERVALS goes neither"), "{complained:?}");
+        let nccl = Options::from_environment([("MPISEE_NCCL".to_owned(), "maybe".to_owned())].into_iter()).1;
+        assert_eq!(nccl, ["MPISEE_NCCL='maybe' is none of auto, on and off; the default auto is used"]);
         assert_eq!(complaints[0], "MPISEE_RECORD='maybe' is neither on nor off; the default on is used");
         assert!(complaints[1].starts_with("MPISEE_OUTPT is not an option; there are MPISEE_OUTPUT, "));
     }

@@ -13,7 +13,7 @@ use crate::sanitizer::{self, Arrangement};
 use crate::signals;
 use crate::watch;
 use mpisee_collect::process;
-use mpisee_profile::options::{LAUNCHED, Nccl, Options, variables};
+use mpisee_profile::options::{LAUNCHED, NOT_COUNTED, Nccl, Options, variables};
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -53,14 +53,16 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             run.program.display()
         )),
         Ok(Flavour { profiler, .. }) => {
+            let mut not_counted = NotCounted::default();
             let nccl = nccl::library(&installation.folder, options.nccl, &program.kind);
             let nccl = nccl.unwrap_or_else(|why| {
-                say(&format_args!("{why}, so calls of NCCL are not counted; the rest is profiled"));
+                not_counted.say("calls of NCCL are", &why);
                 None
             });
             let libraries: Vec<&Path> = std::iter::once(profiler.as_path()).chain(nccl.as_deref()).collect();
             preload_into(&mut command, &libraries, &Arrangement::of(&program.kind));
-            trace_gpu(&mut command, &installation.folder, &options);
+            trace_gpu(&mut command, &installation.folder, &options, &mut not_counted);
+            not_counted.pass_to(&mut command);
             if run.watch
                 && let Err(why) = watch::start(&run.variables)
             {
@@ -100,15 +102,37 @@ fn preload_into(command: &mut Command, libraries: &[&Path], arrangement: &Arrang
     command.env(LAUNCHED, std::process::id().to_string());
 }
 
+/// What the options ask for and cannot be counted in this run.
+#[derive(Default)]
+struct NotCounted {
+    sentences: Vec<String>,
+}
+
+impl NotCounted {
+    /// Says why these "are", or what this "is", not counted.
+    fn say(&mut self, these_are: &str, why: &dyn std::fmt::Display) {
+        say(&format_args!("{why}, so {these_are} not counted; the rest is profiled"));
+        self.sentences.push(format!("{these_are} not counted: {why}").replace('\n', " "));
+    }
+
+    /// Has the profiler put it into the profile.
+    fn pass_to(self, command: &mut Command) {
+        match self.sentences.is_empty() {
+            true => command.env_remove(NOT_COUNTED),
+            false => command.env(NOT_COUNTED, self.sentences.join("\n")),
+        };
+    }
+}
+
 /// Has CUDA's driver load the GPU tracer, if the options ask for it.
-fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
+fn trace_gpu(command: &mut Command, folder: &Path, options: &Options, not_counted: &mut NotCounted) {
     let setup = Setup { folder, options, variable: &variable };
     match options.gpu.then(|| setup.prepare()) {
         None => {}
         Some(Ok(variables)) => drop(command.envs(variables)),
         Some(Err(why)) => {
             command.env("MPISEE_GPU", "off");
-            say(&format_args!("{why}, so what GPU kernels access is not counted; the rest is profiled"));
+            not_counted.say("what GPU kernels access is", &why);
         }
     }
     match options.gpu_copies.then(|| setup.prepare_copies()) {
@@ -116,9 +140,7 @@ fn trace_gpu(command: &mut Command, folder: &Path, options: &Options) {
         Some(Ok(variables)) => drop(command.envs(variables)),
         Some(Err(why)) => {
             command.env("MPISEE_GPU_COPIES", "off");
-            say(&format_args!(
-                "{why}, so copies between host and GPUs are not counted; the rest is profiled"
-            ));
+            not_counted.say("copies between host and GPUs are", &why);
         }
     }
 }

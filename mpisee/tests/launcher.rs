@@ -98,6 +98,11 @@ fn without_a_gpu_one_sentence_is_said_and_the_rest_is_profiled() {
             run.stderr.contains("so what GPU kernels access is not counted; the rest is profiled"),
             "{run:?}"
         );
+        let for_profile = run.variable("MPISEE_NOT_COUNTED").unwrap_or_default();
+        assert!(
+            for_profile.starts_with("what GPU kernels access is not counted: ") && for_profile.contains(why),
+            "{run:?}"
+        );
     };
     said(&installed.mpisee(&["--gpu", "env"]).run(), "libmpisee_gpu.so");
     installed.file("lib/mpisee/gpu/libmpisee_gpu.so", "", 0o644);

@@ -5,7 +5,7 @@ use crate::binaries::objects;
 use crate::state::world;
 use crate::storage::message::say;
 use mpisee_collect::{process as identity, segments};
-use mpisee_profile::options::{LAUNCHED, Options};
+use mpisee_profile::options::{LAUNCHED, NOT_COUNTED, Options};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::state::ARRIVED;
 use std::fmt::Display;
@@ -45,6 +45,11 @@ pub fn has_init() -> bool {
 /// The process that the launcher became, this one or an ancestor of it; 0 if that is unknown.
 pub fn program_pid() -> u32 {
     PROGRAM.load(Ordering::Relaxed)
+}
+
+/// Sentences of the launcher on what cannot be counted.
+pub fn not_counted() -> Vec<String> {
+    std::env::var(NOT_COUNTED).map_or(Vec::new(), |text| text.lines().map(str::to_owned).collect())
 }
 
 /// Returns whether this process is the program that the launcher became, and not a child of it.

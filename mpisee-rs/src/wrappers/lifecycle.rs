@@ -360,7 +360,7 @@ fn start(started: StartingProfiler, processes: Processes) {
         library_version: version,
         thread_level,
         ticks_are_tsc: clock::is_tsc(),
-        notes: complaint.into_iter().chain(unfit).collect(),
+        notes: complaint.into_iter().chain(unfit).chain(launched::not_counted()).collect(),
     });
     let Some(world) = world::world().filter(|_| installed) else { return };
     if thread_level == "multiple" {

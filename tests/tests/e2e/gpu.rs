@@ -388,7 +388,9 @@ fn without_a_driver_the_rest_is_profiled() {
         let has_driver = Path::new("/proc/driver/nvidia").exists();
         assert_eq!(notes, usize::from(!has_driver), "{}", finished.stderr);
         assert!(!finished.directory().join("gpu.csv").exists());
-        finished.check();
+        let in_profile = &finished.check().tables().run.notes;
+        let is_said = |note: &&String| note.starts_with("what GPU kernels access is not counted: ");
+        assert_eq!(in_profile.iter().filter(is_said).count(), notes, "{in_profile:?}");
     });
 }
 
