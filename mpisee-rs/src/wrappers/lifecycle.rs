@@ -267,8 +267,9 @@ fn report_wrong_mpi(version: &str) {
     if !version.is_empty() && identity::speaks() {
         REPORTED.call_once(|| {
             say(format_args!(
-                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded; start it by \
-                 that MPI's mpirun with the mpisee command; if mpisee takes the wrong MPI, name it by --flavour"
+                "this libmpisee.so is for {FLAVOUR}, the program runs {version}: nothing is recorded, and functions that \
+                 {FLAVOUR} has and the other MPI lacks return an error; start it by that MPI's mpirun with the mpisee command; \
+                 if mpisee takes the wrong MPI, name it by --flavour"
             ));
         });
     }
