@@ -1,6 +1,6 @@
 //! Counts of processes without MPI that ended in another way than by an exit, or that had no room for a segment.
 
-use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start};
+use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start, start_and_mark_ends};
 use super::{plugin, sums};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Tables, dist, root, through, within};
@@ -79,8 +79,8 @@ fn who_started_processes_says_what_they_left() {
 #[test]
 fn a_rank_alone_that_calls_exec_says_what_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let output = start(folder.path(), &[], 3, &["last-exec", "/bin/bash", "-c", "sleep 1; exit 0"]);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let wait = "'until [ -e done.0 -a -e done.1 ]; do sleep 0.01; done; exit 0'";
+    let said = start_and_mark_ends(folder.path(), &format!("last-exec /bin/bash -c {wait}"));
     assert_eq!(said.matches("of what ran before /bin/bash in its process").count(), 1, "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!(
@@ -132,19 +132,7 @@ fn calls_of_a_forked_process_are_not_seen() {
 #[test]
 fn what_a_killed_rank_left_is_said_beside_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
-    let launcher = dist().join("bin/mpisee").display().to_string();
-    let script = format!(
-        "{launcher} --output test.mpisee --segments $PWD/segments {} first-killed 1; [ $RANK = 2 ] || touch done.$RANK",
-        program().display()
-    );
-    let mut command = Command::new("bash");
-    command.args(["-c", STARTED, "bash", "3", "sh", "-c", &script]).current_dir(folder.path());
-    for name in OF_LAUNCHERS {
-        command.env_remove(name);
-    }
-    let output = within(Duration::from_secs(60), &mut command);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let said = start_and_mark_ends(folder.path(), "first-killed 1");
     assert!(said.contains("profile of 2 ranks of 3 (rank 0 ended before the profile was written)"), "{said}");
     let folder_of_it = folder.path().join("segments").display().to_string();
     let left_by_it = format!(

@@ -50,6 +50,23 @@ pub(super) fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&s
     within(Duration::from_secs(60), &mut command)
 }
 
+/// Starts the program with these arguments as three processes, each with an `mpisee` of its own; ranks 0 and 1 leave a file `done.N` once they
+/// have ended.
+pub(super) fn start_and_mark_ends(folder: &Path, arguments: &str) -> String {
+    std::fs::create_dir_all(folder.join("segments")).expect("it can be made");
+    let launcher = dist().join("bin/mpisee").display().to_string();
+    let script = format!(
+        "{launcher} --output test.mpisee --segments $PWD/segments {} {arguments}; [ $RANK = 2 ] || touch done.$RANK",
+        program().display()
+    );
+    let mut command = Command::new("bash");
+    command.args(["-c", STARTED, "bash", "3", "sh", "-c", &script]).current_dir(folder);
+    for name in OF_LAUNCHERS {
+        command.env_remove(name);
+    }
+    String::from_utf8_lossy(&within(Duration::from_secs(60), &mut command).stderr).into_owned()
+}
+
 pub(super) fn left(folder: &Path) -> usize {
     std::fs::read_dir(folder.join("segments")).expect("it was made").count()
 }
@@ -257,16 +274,7 @@ fn what_a_killed_process_counted_is_recovered() {
 #[test]
 fn the_last_process_to_end_writes_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
-    let launcher = dist().join("bin/mpisee").display().to_string();
-    let script = format!(
-        "{launcher} --output test.mpisee --segments $PWD/segments {} after 2; [ $RANK = 2 ] || touch done.$RANK",
-        program().display()
-    );
-    let mut command = Command::new("bash");
-    command.args(["-c", STARTED, "bash", "3", "sh", "-c", &script]).current_dir(folder.path());
-    let output = within(Duration::from_secs(60), &mut command);
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = start_and_mark_ends(folder.path(), "after 2");
     let directory = folder.path().join("test.mpisee");
     assert!(said.contains("profile of 3 ranks"), "{said}");
     assert_eq!(sums(&Tables::read(&directory, &said)), expected(3), "{said}");
