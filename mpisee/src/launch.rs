@@ -159,6 +159,7 @@ pub fn options(given: &[(&'static str, String)]) -> Options {
 /// Sentences on options that do nothing without another one.
 fn without_effect(options: &Options) -> Vec<String> {
     let of_kernels = [
+        ("--gpu-kernels", options.gpu_kernels != Options::default().gpu_kernels),
         ("--gpu-records", options.gpu_records.is_some()),
         ("--gpu-intervals", options.gpu_intervals > 1),
         ("--gpu-sample", options.gpu_sample > 1),
@@ -209,6 +210,11 @@ mod tests {
         assert_eq!(
             without_effect(&of(&[("MPISEE_GPU_INTERVALS", "7")])),
             ["--gpu-intervals does nothing without --gpu"]
+        );
+        assert_eq!(
+            without_effect(&of(&[("MPISEE_GPU_CUPTI", "/c"), ("MPISEE_GPU_KERNELS", "copy*")])),
+            ["--gpu-kernels does nothing without --gpu"],
+            "paths may be set for all programs of a machine"
         );
         let traced = of(&[("MPISEE_GPU_INTERVALS", "7"), ("MPISEE_GPU", "on")]);
         assert!(without_effect(&traced).is_empty() && without_effect(&of(&[])).is_empty());
