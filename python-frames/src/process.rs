@@ -1,13 +1,13 @@
 //! Finds Python in the process.
 
-use mpisee_symbols::find_object;
+use mpisee_symbols::{find_object, keep_loaded};
 use std::ffi::{CStr, c_char, c_void};
-use std::mem::MaybeUninit;
 
 /// The library that has Python, or the program.
 pub fn library() -> Option<*mut c_void> {
     if let Some(runtime) = symbol(libc::RTLD_DEFAULT, c"_PyRuntime") {
-        keep(runtime);
+        // A program that opened it may close it, and its functions are called later.
+        keep_loaded(runtime.addr());
         return Some(libc::RTLD_DEFAULT);
     }
     // Loaded by a program, or a module of one, for itself alone.
@@ -27,20 +27,6 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     // SAFETY: the library is loaded and stays so, the name ends in a zero.
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
     (!address.is_null()).then_some(address)
-}
-
-/// Keeps the library that has the address: a program that opened it may close it, and its functions are called later.
-fn keep(address: *mut c_void) {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: the description is written, or stays zero.
-    let name = unsafe {
-        libc::dladdr(address, info.as_mut_ptr());
-        info.assume_init().dli_fname
-    };
-    if !name.is_null() {
-        // SAFETY: the name is the loader's, and ends in a zero; nothing new is loaded.
-        unsafe { libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
-    }
 }
 
 /// The name of a library, which ends in a zero.

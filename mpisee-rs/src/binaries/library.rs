@@ -7,8 +7,7 @@
 //! [`apart`]: super::apart
 
 use crate::binaries::mapping::{self, Mapping};
-use crate::binaries::objects;
-use mpisee_symbols::{LoadedObject, find_object};
+use mpisee_symbols::{LoadedObject, find_object, keep_loaded};
 use std::ffi::CStr;
 use std::mem::transmute_copy;
 use std::ptr;
@@ -74,7 +73,7 @@ impl<T: Sync> Functions<T> {
             is_wanted(object.file_name()).then(|| Some((of(object)?, start())))
         })??;
         let mapping = if keep == Keep::Loaded || !mapping::has_finder() {
-            objects::keep_loaded(&objects::object_at(start)?).then_some(())?;
+            keep_loaded(start).then_some(())?;
             None
         } else {
             Some(mapping::at(start)?)
