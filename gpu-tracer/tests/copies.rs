@@ -224,6 +224,15 @@ fn a_first_copy_that_a_constructor_waits_for_takes_no_lock_of_the_loader() {
 }
 
 #[test]
+fn a_thread_with_the_smallest_stack_has_room_for_its_copies_to_be_counted() {
+    let stage = Stage::new();
+    stage.run_case("small stack");
+    let row = |call, ends: &str, bytes| (call, CopyMode::Blocking, ends.to_owned(), 2, bytes);
+    let rows = [row("cuMemcpyDtoH", "Device0>Host", 12), row("cuMemcpyHtoD", "Host>Device0", 10)];
+    assert_eq!(seen(&stage.rows().0), rows);
+}
+
+#[test]
 fn blocks_of_arrays_have_the_bytes_of_the_arrays_elements() {
     let stage = Stage::new();
     stage.run_case("blocks");

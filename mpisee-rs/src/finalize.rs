@@ -74,7 +74,7 @@ pub fn write_profile() {
     if !has_memory(LEAST_MEMORY) {
         return node::leave_without_memory(world, end);
     }
-    devices::note_end(world);
+    devices::note(world);
     cpu::note_end(world);
     if !(meets_by_messages(world) && collect_by_messages(world, end)) {
         node::arrive(world, end);

@@ -11,7 +11,9 @@ pub fn library() -> Option<*mut c_void> {
         return Some(libc::RTLD_DEFAULT);
     }
     // Loaded by a program, or a module of one, for itself alone.
-    let mut name: Name = [0; NAME_BYTES];
+    const NAME_BYTES: usize = libc::PATH_MAX as usize;
+    // Not on the stack: the thread's may be small, and dlopen needs some.
+    let mut name = vec![0; NAME_BYTES];
     find_object(|object| {
         let bytes = object.name().to_bytes();
         let is_python = object.file_name().starts_with(b"libpython3.") && bytes.len() < NAME_BYTES;
@@ -28,10 +30,6 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
-
-/// The name of a library, which ends in a zero.
-type Name = [u8; NAME_BYTES];
-const NAME_BYTES: usize = libc::PATH_MAX as usize;
 
 /// `3.11.2`, and the address of the function that says so.
 pub fn version(library: *mut c_void) -> Option<(String, usize)> {

@@ -77,7 +77,8 @@ pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
 /// case.
 pub fn keep_loaded(address: usize) -> bool {
     const NAME_BYTES: usize = libc::PATH_MAX as usize;
-    let mut name = [0u8; NAME_BYTES];
+    // Not on the stack: the thread's may be small, and dlopen needs some.
+    let mut name = vec![0u8; NAME_BYTES];
     let copied = find_object(|object| {
         let text = object.name().to_bytes();
         object.has(address).then(|| {

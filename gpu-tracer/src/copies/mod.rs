@@ -168,8 +168,8 @@ unsafe fn count(
 }
 
 /// Copies of a batch that are counted together. The driver is queried about all of them before the lock is taken, and no memory is
-/// allocated for them, as a batch may have any number.
-const PIECE: usize = 32;
+/// allocated for them, as a batch may have any number. They lie on the thread's stack, which may be small.
+const PIECE: usize = 8;
 
 /// A call that is counted.
 struct Call {
