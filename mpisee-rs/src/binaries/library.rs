@@ -106,19 +106,22 @@ pub unsafe fn function<F: Copy>(library: LoadedObject<'_>, name: &CStr) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::c_double;
+    use std::ffi::c_long;
 
-    type Cosine = extern "C" fn(c_double) -> c_double;
+    type Absolute = extern "C" fn(c_long) -> c_long;
 
     #[test]
-    fn functions_are_those_of_a_library_that_is_there() {
-        static FUNCTIONS: Functions<Cosine> = Functions::new();
-        // SAFETY: it has this type in math.h.
-        let of = |library: LoadedObject<'_>| unsafe { function::<Cosine>(library, c"cos") };
+    fn functions_are_those_of_the_library_that_is_looked_for_if_it_is_there_and_has_them() {
+        static FUNCTIONS: Functions<Absolute> = Functions::new();
+        // SAFETY: it has this type in stdlib.h.
+        let of = |library: LoadedObject<'_>| unsafe { function::<Absolute>(library, c"labs") };
         assert!(FUNCTIONS.get().is_none());
         let look = |name: &[u8]| FUNCTIONS.look(Keep::AsLongAsTheProgram, |file| file.starts_with(name), of);
         assert!(look(b"libnone.so").is_none());
-        assert!(look(b"libc.so").is_none(), "it does not have it");
+        assert!(look(b"ld-linux").is_none(), "it does not have it");
+        assert!(FUNCTIONS.get().is_none());
+        let absolute = look(b"libc.so").expect("the C library has it");
+        assert_eq!((absolute(-7), FUNCTIONS.get().map(|absolute| absolute(-8))), (7, Some(8)));
     }
 
     #[test]
