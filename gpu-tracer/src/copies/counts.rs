@@ -2,7 +2,7 @@
 
 use super::memory::{Device, Found};
 use crate::counting::file::Output;
-use mpisee_profile::gpu::{CopyEnd, DriverCalls, Record, Values};
+use mpisee_profile::gpu::{CopyEnd, CopyValues, DriverCalls, Record};
 use mpisee_profile::rows::Memory;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -43,19 +43,17 @@ pub enum CounterKey {
     },
 }
 
-/// A counter's values.
+/// A counter.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    count: u64,
-    bytes: u64,
-    nanoseconds: u64,
+struct Counter {
+    values: CopyValues,
     is_changed: bool,
 }
 
 /// All counters.
 pub struct Counts {
     numbers: HashMap<CounterKey, usize>,
-    counted: Vec<Counted>,
+    counters: Vec<Counter>,
     /// Lines of Python; the first is none.
     lines: HashMap<String, u32>,
     texts: Vec<String>,
@@ -63,15 +61,15 @@ pub struct Counts {
     pending: Vec<Record>,
     has_more_lines: bool,
     written: Instant,
-    output: Output,
+    output: Output<CopyValues>,
 }
 
 impl Counts {
     /// No counts; they go into the file.
-    pub fn new(output: Output) -> Self {
+    pub fn new(output: Output<CopyValues>) -> Self {
         Counts {
             numbers: HashMap::new(),
-            counted: Vec::new(),
+            counters: Vec::new(),
             lines: HashMap::from([(String::new(), 0)]),
             texts: vec![String::new()],
             pending: Vec::new(),
@@ -112,18 +110,18 @@ impl Counts {
     pub fn add_unwritten(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) -> bool {
         let known = self.numbers.get(&key).copied();
         let number = known.unwrap_or_else(|| self.describe(key));
-        if let Some(counted) = self.counted.get_mut(number) {
-            counted.count += 1;
-            counted.bytes = counted.bytes.saturating_add(bytes);
-            counted.nanoseconds = counted.nanoseconds.saturating_add(nanoseconds);
-            counted.is_changed = true;
+        if let Some(Counter { values, is_changed }) = self.counters.get_mut(number) {
+            values.count += 1;
+            values.bytes = values.bytes.saturating_add(bytes);
+            values.nanoseconds = values.nanoseconds.saturating_add(nanoseconds);
+            *is_changed = true;
         }
         known.is_none()
     }
 
     fn describe(&mut self, key: CounterKey) -> usize {
-        let number = self.counted.len();
-        let id = 2 * number as u32;
+        let number = self.counters.len();
+        let id = number as u32;
         let record = match key {
             CounterKey::Calls { call, is_async, device, from, to, line } => {
                 let kind = DriverCalls {
@@ -146,7 +144,7 @@ impl Counts {
         };
         self.pending.push(record);
         self.numbers.insert(key, number);
-        self.counted.push(Counted::default());
+        self.counters.push(Counter::default());
         number
     }
 
@@ -157,17 +155,10 @@ impl Counts {
 
     /// Writes what changed.
     pub fn write(&mut self) {
-        let mut values = Vec::new();
-        for (number, counted) in self.counted.iter_mut().enumerate() {
-            if std::mem::take(&mut counted.is_changed) {
-                let id = 2 * number as u32;
-                values.push((
-                    id,
-                    Values { accesses: counted.count, extra: counted.bytes, ..Values::default() },
-                ));
-                values.push((id + 1, Values { accesses: counted.nanoseconds, ..Values::default() }));
-            }
-        }
+        let changed = (0..).zip(&mut self.counters).filter_map(|(id, counter)| {
+            std::mem::take(&mut counter.is_changed).then_some((id, counter.values))
+        });
+        let values: Vec<(u32, CopyValues)> = changed.collect();
         self.output.write(&std::mem::take(&mut self.pending), &values);
         self.written = Instant::now();
     }

@@ -11,6 +11,7 @@ use crate::process::{self, python};
 use counts::{CounterKey, Counts};
 use function::{Function, Stream};
 use memory::{Device, Found};
+use mpisee_profile::gpu::CopyValues;
 use mpisee_profile::rows::Memory;
 use recent::{Recent, ToHost};
 use shape::{CopyEnd, Transfer};
@@ -62,7 +63,7 @@ thread_local! {
 }
 
 /// Begins to count, into that file.
-pub fn start(output: Output) {
+pub fn start(output: Output<CopyValues>) {
     let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0, noted_late: 0 };
     let _ = STATE.set(Mutex::new(state));
     memory::find_functions();

@@ -70,7 +70,7 @@ fn staged_row(staged: &Staged, copied: &Copied) -> StagedRow {
 mod tests {
     use super::super::parts;
     use super::*;
-    use mpisee_profile::gpu::{GpuFile, Record, Values};
+    use mpisee_profile::gpu::{CopyValues, GpuFile, Record};
     use mpisee_profile::rows::Memory;
 
     fn file() -> GpuFile {
@@ -86,23 +86,17 @@ mod tests {
         let (host, device) = (end(Memory::Host, ""), end(Memory::Device, "GPU-a"));
         let records = vec![
             Record::Calls { id: 0, kind: kind("cuMemcpyDtoH", device.clone(), host) },
-            Record::Calls { id: 2, kind: kind("cuMemsetD8Async", None, device) },
-            Record::Staged { id: 4, comm: 1, is_sent: true, memory: Memory::Host, is_async: false },
-            Record::Staged { id: 6, comm: 9, is_sent: false, memory: Memory::Pinned, is_async: true },
+            Record::Calls { id: 1, kind: kind("cuMemsetD8Async", None, device) },
+            Record::Staged { id: 2, comm: 1, is_sent: true, memory: Memory::Host, is_async: false },
+            Record::Staged { id: 3, comm: 9, is_sent: false, memory: Memory::Pinned, is_async: true },
         ];
-        let value = |accesses, extra| Values { accesses, extra, ..Values::default() };
-        let values = [
-            (0, value(2, 300)),
-            (1, value(5_000, 0)),
-            (4, value(1, 100)),
-            (5, value(2_000, 0)),
-            (6, value(1, 1)),
-        ];
-        GpuFile { records, values: values.into() }
+        let values = |count, bytes, nanoseconds| CopyValues { count, bytes, nanoseconds };
+        let copies = [(0, values(2, 300, 5_000)), (2, values(1, 100, 2_000)), (3, values(1, 1, 0))];
+        GpuFile { records, copies: copies.into(), ..GpuFile::default() }
     }
 
     #[test]
-    fn rows_have_the_values_of_two_counters_and_the_name_of_the_communicator() {
+    fn rows_have_the_values_of_their_counter_and_the_name_of_the_communicator() {
         let mut parts = parts(&file(), 3);
         name_communicators(&mut parts, &["W".to_owned(), "W_d1".to_owned()]);
         // As they travel between ranks.

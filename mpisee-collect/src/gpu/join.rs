@@ -186,7 +186,7 @@ mod tests {
         let value = |accesses, extra| Values { accesses, extra, variance: 0 };
         let values =
             [(0, value(100, 0)), (1, value(7, 0)), (2, value(5, 0)), (3, value(11, 0)), (4, value(2, 4096))];
-        GpuFile { records, values: values.into() }
+        GpuFile { records, values: values.into(), ..GpuFile::default() }
     }
 
     fn exporter() -> GpuFile {
@@ -255,6 +255,7 @@ mod tests {
             values: (0..6)
                 .map(|id| (id, Values { accesses: u64::from(id) + 1, ..Values::default() }))
                 .collect(),
+            ..GpuFile::default()
         };
         let export = |number: u64, bytes: u64, name: &str| Record::Export {
             handle: descriptor(number, bytes),
@@ -309,6 +310,7 @@ mod tests {
         let file = GpuFile {
             records: vec![Record::Sampled(100), range(1, RemoteMemory::Managed, "m"), counter(0, 1, 4)],
             values: [(0, Values { accesses: 320, extra: 10 * 32 * 32, variance: 0 })].into(),
+            ..GpuFile::default()
         };
         let (rows, _) = join(parts(&file, 0));
         assert_eq!((rows[0].accesses, rows[0].bytes, rows[0].sampled), (32_000, 128_000, 100));
@@ -322,6 +324,7 @@ mod tests {
                 counter(0, 1, 4),
             ],
             values: [(0, Values { accesses: 321, extra: 7, variance: 144 })].into(),
+            ..GpuFile::default()
         };
         let (rows, _) = join(parts(&file, 0));
         let row = &rows[0];

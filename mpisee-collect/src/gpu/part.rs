@@ -1,7 +1,7 @@
 //! Turns the file of one process's GPU counts into its part of gpu.csv, copies.csv and staged.csv: rows, exported memory, and counts of what was
 //! lost.
 
-use mpisee_profile::gpu::{Access, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};
+use mpisee_profile::gpu::{Access, CopyValues, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow, Memory};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -131,11 +131,9 @@ pub fn parts(file: &GpuFile, rank: u32) -> Vec<GpuRecord> {
     rows.into_iter().map(|(row, import)| GpuRecord::Row(row, import)).chain(others).collect()
 }
 
-/// The values of two counters. `None` if nothing was counted.
+/// The values of a counter of copies. `None` if nothing was counted.
 fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
-    let of = |id: u32| file.values.get(&id).copied().unwrap_or_default();
-    let (counted, time) = (of(id), of(id.wrapping_add(1)));
-    let (count, bytes, nanoseconds) = (counted.accesses, counted.extra, time.accesses);
+    let &CopyValues { count, bytes, nanoseconds } = file.copies.get(&id)?;
     (count > 0).then_some(Copied { rank, count, bytes, nanoseconds })
 }
 

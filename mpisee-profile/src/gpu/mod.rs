@@ -16,14 +16,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The first bytes of the file; the last is the version.
-pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x02";
+pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x03";
 /// A block with a [`Record`].
 pub const RECORD: u32 = 1;
-/// A block with [`VALUES_BYTES`] of a counter.
+/// A block with [`VALUES_BYTES`] of a counter of accesses.
 pub const VALUES: u32 = 2;
+/// A block with [`VALUES_BYTES`] of a counter of copies.
+pub const COPY_VALUES: u32 = 3;
 /// Bytes before what a block holds: kind and length, both `u32`, little endian as everything here.
 pub const BLOCK_HEADER_BYTES: usize = 8;
-/// The number of the counter and its [`Values`]; each `u64`.
+/// The number of the counter and its [`Values`] or [`CopyValues`]; each `u64`.
 pub const VALUES_BYTES: usize = 32;
 
 /// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel, and `namespace` the number
@@ -165,17 +167,16 @@ pub enum Record {
         /// Its GNU build ID, in hexadecimal; empty if it has none.
         build_id: String,
     },
-    /// Calls of the driver that copy, set or launch, all of one kind. The values of `id` are calls and bytes, those of
-    /// the next number nanoseconds and nothing.
+    /// Calls of the driver that copy, set or launch, all of one kind, whose counter has [`CopyValues`].
     Calls {
-        /// The number of the first of two counters.
+        /// The number of the counter.
         id: u32,
         /// The kind.
         kind: DriverCalls,
     },
-    /// Copies for MPI's messages on a communicator. Values as of `Calls`, of matches in place of calls.
+    /// Copies for MPI's messages on a communicator, whose counter has [`CopyValues`].
     Staged {
-        /// The number of the first of two counters.
+        /// The number of the counter.
         id: u32,
         /// The communicator's number in the segment.
         comm: u32,
@@ -214,7 +215,7 @@ pub struct CopyEnd {
     pub device: String,
 }
 
-/// The values of a counter.
+/// The values of a counter of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values {
     /// Accesses that were counted, not scaled; with [`Record::Intervals`] those that all intervals had, by estimate.
@@ -226,13 +227,51 @@ pub struct Values {
     pub variance: u64,
 }
 
+/// The values of a counter of copies: of calls of the driver, or of copies for messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyValues {
+    /// Calls, or matches of copies with messages.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time of the host, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// Values of a counter, of one kind.
+pub trait CounterValues: Copy {
+    /// The kind of their block.
+    const KIND: u32;
+
+    /// The words behind the number of the counter.
+    fn words(self) -> [u64; 3];
+}
+
+impl CounterValues for Values {
+    const KIND: u32 = VALUES;
+
+    fn words(self) -> [u64; 3] {
+        [self.accesses, self.extra, self.variance]
+    }
+}
+
+impl CounterValues for CopyValues {
+    const KIND: u32 = COPY_VALUES;
+
+    fn words(self) -> [u64; 3] {
+        [self.count, self.bytes, self.nanoseconds]
+    }
+}
+
 /// The file, read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuFile {
     /// Records in order.
     pub records: Vec<Record>,
-    /// Values by the counter's number.
+    /// Values of accesses, by the counter's number.
     pub values: BTreeMap<u32, Values>,
+    /// Values of copies, by the counter's number.
+    pub copies: BTreeMap<u32, CopyValues>,
 }
 
 impl GpuFile {
@@ -266,6 +305,10 @@ impl GpuFile {
                         Values { accesses: word(body, 8), extra: word(body, 16), variance: word(body, 24) };
                     file.values.insert(word(body, 0) as u32, values);
                 }
+                COPY_VALUES if length == VALUES_BYTES => {
+                    let (count, bytes, nanoseconds) = (word(body, 8), word(body, 16), word(body, 24));
+                    file.copies.insert(word(body, 0) as u32, CopyValues { count, bytes, nanoseconds });
+                }
                 _ => return Err(wrong("a block is of no known kind")),
             }
             rest = after;
@@ -286,9 +329,9 @@ pub fn record_block(record: &Record) -> Vec<u8> {
 }
 
 /// A block with the values of a counter.
-pub fn values_block(counter: u32, values: Values) -> Vec<u8> {
-    let words = [u64::from(counter), values.accesses, values.extra, values.variance];
-    block(VALUES, &words.map(u64::to_le_bytes).concat())
+pub fn values_block<V: CounterValues>(counter: u32, values: V) -> Vec<u8> {
+    let [first, second, third] = values.words();
+    block(V::KIND, &[u64::from(counter), first, second, third].map(u64::to_le_bytes).concat())
 }
 
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
@@ -309,6 +352,7 @@ mod tests {
         let mut bytes = MAGIC.to_vec();
         records.iter().for_each(|record| bytes.extend(record_block(record)));
         bytes.extend(values_block(7, Values { accesses: 5, extra: 9, variance: 4 }));
+        bytes.extend(values_block(7, CopyValues { count: 6, bytes: 10, nanoseconds: 8 }));
         bytes
     }
 
@@ -316,7 +360,8 @@ mod tests {
     fn written_records_read_back_equal() {
         let file = GpuFile::parse(&sample()).unwrap();
         assert_eq!(file.records.len(), 3);
-        assert_eq!(file.values[&7], Values { accesses: 5, extra: 9, variance: 4 });
+        assert_eq!(file.values, [(7, Values { accesses: 5, extra: 9, variance: 4 })].into());
+        assert_eq!(file.copies, [(7, CopyValues { count: 6, bytes: 10, nanoseconds: 8 })].into());
     }
 
     #[test]
@@ -324,7 +369,7 @@ mod tests {
         let bytes = sample();
         for end in MAGIC.len()..bytes.len() {
             let file = GpuFile::parse(&bytes[..end]).unwrap();
-            assert!(file.records.len() <= 3 && file.values.is_empty());
+            assert!(file.records.len() <= 3 && file.copies.is_empty());
         }
     }
 
