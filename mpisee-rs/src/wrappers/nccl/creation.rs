@@ -7,7 +7,7 @@ use crate::naming::nccl as naming;
 use crate::recording::RecordedCall;
 use crate::state::gpu::devices;
 use crate::state::gpu::memory_kind::look_for_driver;
-use crate::state::nccl::{Creation, NCCL, Numbered};
+use crate::state::nccl::{Announced, Creation, NCCL, Numbered};
 use crate::state::process;
 use crate::state::world::{self, World};
 use crate::storage::memory;
@@ -72,7 +72,7 @@ pub fn create(
             });
             return;
         }
-        for pending in &pending {
+        for pending in pending {
             enter(recorder, call, pending, code);
         }
     });
@@ -104,8 +104,10 @@ fn describe(world: &World, call: &NcclCall, operation: Operation, meaning: &Mean
     // SAFETY: the program passes a valid configuration, or none.
     let label = unsafe { label_of(call.config) };
     let parent = parent_of(meaning).map_or(0, key);
-    let alone =
-        |new, creation, known| Pending { parent, new, creation, known, made: None, label: label.clone() };
+    let alone = |new: *const Comm, creation, known| {
+        let place = new.expose_provenance();
+        Pending { announced: Announced { parent, place, creation, known, label: label.clone() }, made: None }
+    };
     let child = |comm: Comm, letter: u8, part: Option<u32>, code: u64| {
         let parent = NCCL.get(key(comm)).filter(|parent| parent.id != CommId::NONE)?.id;
         let numbered = Numbered { handle: key(comm), letter, code };
@@ -113,7 +115,8 @@ fn describe(world: &World, call: &NcclCall, operation: Operation, meaning: &Mean
             Creation { parent: Some(parent), letter, n: NCCL.number(numbered), part, code, operation };
         Some((parent, numbered, creation))
     };
-    let of_child = |(parent, numbered, creation): (CommId, Numbered, Creation), new: Option<*const Comm>| {
+    let of_child = |(parent, numbered, creation): (CommId, Numbered, Creation),
+                    new: Option<*const Comm>| {
         let pending = new.map(|new| alone(new, creation, None)).into_iter().collect();
         Begun { on: Some(parent), numbered: Some(numbered), pending }
     };

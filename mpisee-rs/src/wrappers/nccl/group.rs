@@ -215,8 +215,9 @@ pub fn end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) 
         }
         let mut comms = group.comms;
         for new in group.pending.into_iter().filter(|_| is_made(code)) {
-            let made = pending::enter(recorder, call, &new, code);
-            if new.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
+            let is_of_ids = new.announced.known.is_some();
+            let made = pending::enter(recorder, call, new, code);
+            if is_of_ids && made != CommId::NONE && !comms.contains(&made) {
                 comms.push(made);
             }
         }
