@@ -1,6 +1,6 @@
 //! Counters of calls and of copies for messages, and their file.
 
-use super::memory::{Device, Found};
+use super::memory::{Device, LocatedMemory};
 use crate::counting::file::Output;
 use mpisee_profile::gpu::{CopyEnd, CopyValues, DriverCalls, Record};
 use mpisee_profile::rows::Memory;
@@ -24,9 +24,9 @@ pub enum CounterKey {
         /// The current device.
         device: Device,
         /// The memory that was read.
-        from: Option<Found>,
+        from: Option<LocatedMemory>,
         /// The memory that was written.
-        to: Option<Found>,
+        to: Option<LocatedMemory>,
         /// The number of the line.
         line: u32,
     },
@@ -169,6 +169,6 @@ impl Counts {
     }
 }
 
-fn end((memory, device): Found) -> CopyEnd {
+fn end((memory, device): LocatedMemory) -> CopyEnd {
     CopyEnd { memory, device: device.name().to_owned() }
 }

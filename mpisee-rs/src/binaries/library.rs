@@ -16,10 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// Functions of a library.
 pub struct Functions<T: 'static> {
     /// Null before they are found; what was found before is not freed, as another thread may use it.
-    found: AtomicPtr<Found<T>>,
+    found: AtomicPtr<FoundFunctions<T>>,
 }
 
-struct Found<T> {
+struct FoundFunctions<T> {
     functions: T,
     /// Where the library is; `None` of one that is kept loaded.
     mapping: Option<Mapping>,
@@ -42,7 +42,7 @@ impl<T: Sync> Functions<T> {
         Functions { found: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    fn found(&self) -> Option<&'static Found<T>> {
+    fn found(&self) -> Option<&'static FoundFunctions<T>> {
         // SAFETY: it is null, or was leaked.
         unsafe { self.found.load(Ordering::Acquire).as_ref() }
     }
@@ -78,18 +78,18 @@ impl<T: Sync> Functions<T> {
         } else {
             Some(mapping::at(start)?)
         };
-        self.set(Found { functions, mapping, is_to_be_kept: AtomicBool::new(false) });
+        self.set(FoundFunctions { functions, mapping, is_to_be_kept: AtomicBool::new(false) });
         self.get()
     }
 
-    fn set(&self, found: Found<T>) {
+    fn set(&self, found: FoundFunctions<T>) {
         self.found.store(Box::into_raw(Box::new(found)), Ordering::Release);
     }
 
     /// Takes functions that are always there, for the tests of this process.
     #[cfg(test)]
     pub fn replace(&self, functions: T) {
-        self.set(Found { functions, mapping: None, is_to_be_kept: AtomicBool::new(false) });
+        self.set(FoundFunctions { functions, mapping: None, is_to_be_kept: AtomicBool::new(false) });
     }
 }
 

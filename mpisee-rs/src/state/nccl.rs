@@ -36,7 +36,7 @@ pub struct Creation {
 
 /// The calls among which one is numbered: those of a kind on a communicator; of `ncclCommInitAll` those on none, 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Numbered {
+pub struct OrdinalKey {
     /// The handle of the communicator.
     pub handle: u64,
     /// The call, in the name.
@@ -89,7 +89,7 @@ pub struct NcclComms {
 #[derive(Default)]
 struct Creations {
     /// Creating calls so far.
-    calls: FxHashMap<Numbered, u32>,
+    calls: FxHashMap<OrdinalKey, u32>,
     rows: FxHashMap<Creation, CommId>,
     /// Handles by row.
     alive: FxHashMap<CommId, u32>,
@@ -118,7 +118,7 @@ impl NcclComms {
     }
 
     /// The ordinal of a creating call.
-    pub fn number(&self, numbered: Numbered) -> u32 {
+    pub fn number(&self, numbered: OrdinalKey) -> u32 {
         let mut creations = self.creations();
         let calls = creations.calls.entry(numbered).or_default();
         *calls += 1;
@@ -126,7 +126,7 @@ impl NcclComms {
     }
 
     /// Takes back the number of a call that failed: it may be made again, and on other ranks may not have failed.
-    pub fn take_back(&self, numbered: Numbered) {
+    pub fn take_back(&self, numbered: OrdinalKey) {
         if let Some(calls) = self.creations().calls.get_mut(&numbered) {
             *calls = calls.saturating_sub(1);
         }

@@ -40,12 +40,13 @@ static LOGGED: Mutex<Vec<DeviceFact>> = Mutex::new(Vec::new());
 static IS_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// The driver, once the program was seen to have loaded it.
-static DRIVER: Functions<Driver> = Functions::new();
+static DRIVER: Functions<DeviceFunctions> = Functions::new();
 
 /// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded. `has_answered` says that the program has initialised
 /// it, as far as that is known.
 pub fn look_for_driver(has_answered: bool) -> Keep {
-    let look = |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it)));
+    let look =
+        |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(DeviceFunctions::of(it)));
     let found = look(Keep::AsLongAsTheProgram);
     let is_initialised = found.is_some_and(|driver| has_answered || driver.is_initialised());
     match is_initialised.then(|| look(Keep::Loaded)).flatten() {
@@ -82,7 +83,7 @@ pub fn note_nccl_rank(world: &World, comm: CommId, rank: CommRank, ordinal: c_in
 /// Logs the facts that are not logged yet. The context is the calling thread's.
 fn log(
     world: &'static World,
-    driver: &'static Driver,
+    driver: &'static DeviceFunctions,
     nvml: impl FnOnce() -> Option<&'static Nvml> + Send + 'static,
 ) {
     let current = driver.current();
@@ -113,7 +114,7 @@ type GetTotal = unsafe extern "C" fn(*mut usize, CUdevice) -> c_int;
 type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, CUdevice, CUdevice) -> c_int;
 
 /// Functions of CUDA's driver in this process, as far as it has them.
-struct Driver {
+struct DeviceFunctions {
     get_count: Option<GetNumber>,
     get_device: Option<GetDevice>,
     get_current: Option<GetCurrent>,
@@ -158,7 +159,7 @@ struct Seen {
     row: DeviceRow,
 }
 
-impl Driver {
+impl DeviceFunctions {
     /// Returns whether the program has initialised it; else all that is asked fails.
     fn is_initialised(&self) -> bool {
         let mut count = 0;
@@ -167,10 +168,10 @@ impl Driver {
     }
 
     /// The functions of CUDA's driver.
-    fn of(library: LoadedObject<'_>) -> Driver {
+    fn of(library: LoadedObject<'_>) -> DeviceFunctions {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
-            Driver {
+            DeviceFunctions {
                 get_count: function(library, c"cuDeviceGetCount"),
                 get_device: function(library, c"cuDeviceGet"),
                 get_current: function(library, c"cuCtxGetCurrent"),
