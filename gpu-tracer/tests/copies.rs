@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_collect::gpu::{copies, name_communicators, parts};
-use mpisee_profile::gpu::{GpuFile, Record};
+use mpisee_profile::gpu::{FileEntry, GpuFile};
 use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, StagedRow};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -59,8 +59,8 @@ impl Stage {
     /// Notes of the process.
     fn notes(&self) -> Vec<String> {
         let file = GpuFile::read(&self.left()[0]).unwrap().unwrap();
-        let note = |record| if let Record::Note(text) = record { Some(text) } else { None };
-        file.records.into_iter().filter_map(note).collect()
+        let note = |entry| if let FileEntry::Note(text) = entry { Some(text) } else { None };
+        file.entries.into_iter().filter_map(note).collect()
     }
 
     /// Files but for segments.

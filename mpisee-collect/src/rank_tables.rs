@@ -6,7 +6,7 @@ pub(crate) use comms::{Membership, memberships};
 pub use comms::{is_merged, members, merge, merge_degrees};
 
 use crate::arrivals::Arrivals;
-use crate::gpu::{GpuRecord, name_communicators};
+use crate::gpu::{GpuPart, name_communicators};
 use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
@@ -55,7 +55,7 @@ pub struct RankTables {
     /// The GPUs that it sees, and what its node has near them.
     pub devices: Vec<DeviceFact>,
     /// Accesses of its GPU kernels, and copies, which the caller reads from another file than the segment.
-    pub gpu: Vec<GpuRecord>,
+    pub gpu: Vec<GpuPart>,
     /// The names of its communicators, by number.
     pub names: Vec<String>,
 }
@@ -83,10 +83,10 @@ impl RankTables {
     }
 
     /// With what the process's GPU kernels accessed, and the devices that ran them.
-    pub fn with_kernels(mut self, mut parts: Vec<GpuRecord>) -> Self {
+    pub fn with_kernels(mut self, mut parts: Vec<GpuPart>) -> Self {
         let mut devices = BTreeSet::new();
         parts.retain(|part| {
-            let GpuRecord::Device(device) = part else { return true };
+            let GpuPart::Device(device) = part else { return true };
             devices.insert(device.clone());
             false
         });

@@ -2,7 +2,7 @@
 
 use super::memory::{Device, LocatedMemory};
 use crate::counting::file::Output;
-use mpisee_profile::gpu::{CopyEnd, CopyValues, DriverCalls, Record};
+use mpisee_profile::gpu::{CopyEnd, CopyValues, DriverCalls, FileEntry};
 use mpisee_profile::rows::Memory;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ pub struct Counts {
     lines: HashMap<String, u32>,
     texts: Vec<String>,
     /// Records that are not written yet.
-    pending: Vec<Record>,
+    pending: Vec<FileEntry>,
     has_more_lines: bool,
     written: Instant,
     output: Output<CopyValues>,
@@ -134,12 +134,12 @@ impl Counts {
                 };
                 // The rank's row has the devices on which kernels are launched.
                 if from.is_none() && to.is_none() && !kind.device.is_empty() {
-                    self.pending.push(Record::Device(kind.device.clone()));
+                    self.pending.push(FileEntry::Device(kind.device.clone()));
                 }
-                Record::Calls { id, kind }
+                FileEntry::Calls { id, kind }
             }
             CounterKey::Staged { communicator, is_sent, memory, is_async } => {
-                Record::Staged { id, comm: communicator, is_sent, memory, is_async }
+                FileEntry::Staged { id, comm: communicator, is_sent, memory, is_async }
             }
         };
         self.pending.push(record);
@@ -150,7 +150,7 @@ impl Counts {
 
     /// A sentence for the profile.
     pub fn note(&mut self, sentence: &str) {
-        self.pending.push(Record::Note(sentence.to_owned()));
+        self.pending.push(FileEntry::Note(sentence.to_owned()));
     }
 
     /// Writes what changed.

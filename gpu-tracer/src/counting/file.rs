@@ -4,7 +4,7 @@
 
 use mpisee_guards::descriptors;
 use mpisee_profile::gpu::{
-    BLOCK_HEADER_BYTES, CounterValues, MAGIC, Record, Values, record_block, values_block,
+    BLOCK_HEADER_BYTES, CounterValues, FileEntry, MAGIC, Values, entry_block, values_block,
 };
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -21,12 +21,12 @@ pub struct Output<V = Values> {
     path: PathBuf,
     /// Device and inode, by which it is known again.
     identity: (u64, u64),
-    /// The end of the whole records.
+    /// The end of the whole entries.
     end: u64,
     /// The offsets of the counters' values.
     places: HashMap<u32, u64>,
     /// Records and values that found no descriptor or memory, to be tried again with what comes next.
-    waiting: (Vec<Record>, HashMap<u32, V>),
+    waiting: (Vec<FileEntry>, HashMap<u32, V>),
     /// Set with the first error; what comes later is not written, so that no part is missing in between.
     failed: Option<String>,
 }
@@ -56,13 +56,13 @@ impl<V: CounterValues> Output<V> {
         })
     }
 
-    /// Appends records, and puts values into their places; those of new counters are appended.
-    pub fn write(&mut self, records: &[Record], values: &[(u32, V)]) {
+    /// Appends entries, and puts values into their places; those of new counters are appended.
+    pub fn write(&mut self, entries: &[FileEntry], values: &[(u32, V)]) {
         if self.failed.is_some() {
             return;
         }
         let (mut waiting, mut latest) = std::mem::take(&mut self.waiting);
-        waiting.extend_from_slice(records);
+        waiting.extend_from_slice(entries);
         latest.extend(values.iter().copied());
         let mut all: Vec<_> = latest.iter().map(|(&id, &values)| (id, values)).collect();
         all.sort_unstable_by_key(|&(id, _)| id);
@@ -75,9 +75,9 @@ impl<V: CounterValues> Output<V> {
         }
     }
 
-    fn try_write(&mut self, records: &[Record], values: &[(u32, V)]) -> io::Result<()> {
+    fn try_write(&mut self, entries: &[FileEntry], values: &[(u32, V)]) -> io::Result<()> {
         let (known, new): (Vec<_>, Vec<_>) = values.iter().partition(|(id, _)| self.places.contains_key(id));
-        let mut batch: Vec<u8> = records.iter().flat_map(record_block).collect();
+        let mut batch: Vec<u8> = entries.iter().flat_map(entry_block).collect();
         let mut places = Vec::new();
         for &(id, values) in new {
             places.push((id, self.end + batch.len() as u64));
@@ -152,13 +152,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut output = Output::<Values>::create(&folder.path().join("a.gpu")).unwrap();
         let values = |accesses| Values { accesses, extra: 2, variance: 3 };
-        output.write(&[Record::Sampled(1)], &[(0, values(1)), (1, values(10))]);
+        output.write(&[FileEntry::Sampled(1)], &[(0, values(1)), (1, values(10))]);
         let length = output.path().metadata().unwrap().len();
         output.write(&[], &[(1, values(11))]);
         assert_eq!(output.path().metadata().unwrap().len(), length);
-        output.write(&[Record::Note("x".to_owned())], &[(0, values(2)), (2, values(20))]);
+        output.write(&[FileEntry::Note("x".to_owned())], &[(0, values(2)), (2, values(20))]);
         let file = GpuFile::read(output.path()).unwrap().unwrap();
-        assert_eq!(file.records, [Record::Sampled(1), Record::Note("x".to_owned())]);
+        assert_eq!(file.entries, [FileEntry::Sampled(1), FileEntry::Note("x".to_owned())]);
         assert_eq!(file.values, [(0, values(2)), (1, values(11)), (2, values(20))].into());
         assert_eq!(output.failure(), None);
     }
@@ -168,12 +168,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut output = Output::<Values>::create(&folder.path().join("a.gpu")).unwrap();
         let values = |accesses| Values { accesses, extra: 2, variance: 3 };
-        output.waiting = (vec![Record::Sampled(1)], [(0, values(1)), (1, values(10))].into());
+        output.waiting = (vec![FileEntry::Sampled(1)], [(0, values(1)), (1, values(10))].into());
         assert!(output.failure().is_some());
-        output.write(&[Record::Sampled(2)], &[(1, values(11))]);
+        output.write(&[FileEntry::Sampled(2)], &[(1, values(11))]);
         assert_eq!(output.failure(), None);
         let file = GpuFile::read(output.path()).unwrap().unwrap();
-        assert_eq!(file.records, [Record::Sampled(1), Record::Sampled(2)]);
+        assert_eq!(file.entries, [FileEntry::Sampled(1), FileEntry::Sampled(2)]);
         assert_eq!(file.values, [(0, values(1)), (1, values(11))].into());
     }
 
@@ -181,9 +181,9 @@ mod tests {
     fn a_file_from_before_exec_is_replaced_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let [path, other] = ["a.gpu", "b.gpu"].map(|name| folder.path().join(name));
-        Output::<Values>::create(&path).unwrap().write(&[Record::Sampled(1)], &[]);
+        Output::<Values>::create(&path).unwrap().write(&[FileEntry::Sampled(1)], &[]);
         drop(Output::<Values>::create(&path).unwrap());
-        assert_eq!(GpuFile::read(&path).unwrap().unwrap().records, []);
+        assert_eq!(GpuFile::read(&path).unwrap().unwrap().entries, []);
         std::fs::hard_link(&path, &other).unwrap();
         assert!(Output::<Values>::create(&path).is_err());
         std::fs::remove_file(&path).unwrap();
@@ -202,7 +202,7 @@ mod tests {
         let mut output = Output::<Values>::create(&path).unwrap();
         std::fs::rename(&path, folder.path().join("away")).unwrap();
         std::fs::write(&path, "not ours").unwrap();
-        output.write(&[Record::Sampled(1)], &[]);
+        output.write(&[FileEntry::Sampled(1)], &[]);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "not ours");
         assert_eq!(output.failure(), Some("another file took its name"));
         assert!(Output::<Values>::create(&path).is_err());
