@@ -92,7 +92,7 @@ pub fn kernels(input: &[u8]) {
     let bytes: Vec<u8> = GPU_MAGIC.iter().chain(input).copied().collect();
     let Ok(file) = GpuFile::parse(&bytes) else { return };
     let parts = gpu::parts(&file, 3);
-    let rows = parts.iter().filter(|part| matches!(part, gpu::GpuRecord::Row(..))).count();
+    let rows = parts.iter().filter(|part| matches!(part, gpu::GpuPart::Row(..))).count();
     gpu::binaries(&parts);
     assert_eq!(gpu::join(parts).0.len(), rows);
 }

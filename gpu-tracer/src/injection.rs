@@ -123,7 +123,7 @@ fn say(text: &str) {
 
 fn start_kernels(
     options: &Options,
-    back_end: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>,
+    backend: impl FnOnce(&Options, Make) -> Result<&'static Shared, String>,
 ) -> Result<(), String> {
     if !options.gpu || RUNNING.get().is_some() {
         return Ok(());
@@ -142,7 +142,7 @@ fn start_kernels(
     trace!("begin {settings:?}");
     stacks::prepare();
     nvshmem::look();
-    let shared = back_end(options, Box::new(move |it| Tracer::new(it, settings, output)))
+    let shared = backend(options, Box::new(move |it| Tracer::new(it, settings, output)))
         .map_err(|why| format!("what GPU kernels access is not counted: {why}"))?;
     run(options, Counted::Kernels(shared));
     Ok(())

@@ -3,7 +3,7 @@
 mod support;
 
 use mpisee_collect::gpu::{copies, name_communicators, parts};
-use mpisee_profile::gpu::{GpuFile, Record};
+use mpisee_profile::gpu::{FileEntry, GpuFile};
 use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, StagedRow};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -59,8 +59,8 @@ impl Stage {
     /// Notes of the process.
     fn notes(&self) -> Vec<String> {
         let file = GpuFile::read(&self.left()[0]).unwrap().unwrap();
-        let note = |record| if let Record::Note(text) = record { Some(text) } else { None };
-        file.records.into_iter().filter_map(note).collect()
+        let note = |entry| if let FileEntry::Note(text) = entry { Some(text) } else { None };
+        file.entries.into_iter().filter_map(note).collect()
     }
 
     /// Files but for segments.
@@ -221,6 +221,15 @@ fn a_first_copy_that_a_constructor_waits_for_takes_no_lock_of_the_loader() {
     stage.run_case("constructor");
     let row = ("cuMemcpyHtoD", CopyMode::Blocking, "Host>Device0".to_owned(), 1, 3);
     assert_eq!(seen(&stage.rows().0), [row]);
+}
+
+#[test]
+fn a_thread_with_the_smallest_stack_has_room_for_its_copies_to_be_counted() {
+    let stage = Stage::new();
+    stage.run_case("small stack");
+    let row = |call, ends: &str, bytes| (call, CopyMode::Blocking, ends.to_owned(), 2, bytes);
+    let rows = [row("cuMemcpyDtoH", "Device0>Host", 12), row("cuMemcpyHtoD", "Host>Device0", 10)];
+    assert_eq!(seen(&stage.rows().0), rows);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use support::stage::{BOTH, BackEnd, Stage};
+use support::stage::{BOTH, Backend, Stage};
 
 fn kernel<'r>(rows: &'r [GpuRow], kernel: &str, access: Access, memory: GpuMemory) -> Vec<&'r GpuRow> {
     rows.iter().filter(|it| it.kernel == kernel && it.access == access && it.memory == memory).collect()
@@ -48,12 +48,12 @@ fn check(rows: &[GpuRow]) {
 
 #[test]
 fn accesses_of_kernels_are_counted_and_outlive_the_process() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         let output = stage.run("leave", &[]);
         assert_eq!(String::from_utf8_lossy(&output.stderr), "");
         // The Sanitizer's patches stay, and find nothing to count.
-        let at_end = u32::from(back_end == BackEnd::Sanitizer);
+        let at_end = u32::from(backend == Backend::Sanitizer);
         let printed = format!("0 patched\n{at_end} patched at the end\n");
         assert_eq!(String::from_utf8_lossy(&output.stdout), printed);
         assert!(output.status.success());
@@ -66,7 +66,7 @@ fn accesses_of_kernels_are_counted_and_outlive_the_process() {
 
 #[test]
 fn devices_are_those_of_contexts_also_with_a_later_sanitizer() {
-    let stage = Stage::new(BackEnd::Sanitizer);
+    let stage = Stage::new(Backend::Sanitizer);
     let output = stage.run("leave", &[("FAKE_GREEN_CONTEXTS", "1")]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     check(&stage.rows().0);
@@ -74,8 +74,8 @@ fn devices_are_those_of_contexts_also_with_a_later_sanitizer() {
 
 #[test]
 fn a_killed_process_leaves_what_was_counted_when_it_last_waited() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         let output = stage.run("kill", &[("MPISEE_GPU_KERNELS", "?o*")]);
         assert_eq!(output.status.signal(), Some(9));
         let (rows, _) = stage.rows();
@@ -88,13 +88,13 @@ fn a_killed_process_leaves_what_was_counted_when_it_last_waited() {
 
 #[test]
 fn a_program_without_mpi_leaves_nothing_behind() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         // C++ objects are destroyed by then, in this NVBit, too.
-        let ends = if back_end == BackEnd::Sanitizer { &["return", "unload"][..] } else { &["return"] };
+        let ends = if backend == Backend::Sanitizer { &["return", "unload"][..] } else { &["return"] };
         for end in ends {
             let output = stage.run(end, &[]);
-            assert!(output.status.success() && output.stderr.is_empty(), "{back_end:?} {end}: {output:?}");
+            assert!(output.status.success() && output.stderr.is_empty(), "{backend:?} {end}: {output:?}");
             assert_eq!(stage.left(), Vec::<PathBuf>::new());
         }
     }
@@ -102,8 +102,8 @@ fn a_program_without_mpi_leaves_nothing_behind() {
 
 #[test]
 fn a_sampled_run_is_scaled_and_says_so() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         assert!(stage.run("leave", &[("MPISEE_GPU_SAMPLE", "2")]).status.success());
         let (rows, _) = stage.rows();
         for row in &rows {
@@ -153,8 +153,8 @@ fn recorded(folder: &Path) -> (Sums, usize) {
 
 #[test]
 fn records_of_accesses_are_those_that_are_counted() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         let folder = stage.path("records");
         let output = stage.run("leave", &[("MPISEE_GPU_RECORDS", folder.to_str().unwrap())]);
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
@@ -168,16 +168,16 @@ fn records_of_accesses_are_those_that_are_counted() {
                 row.accesses;
         }
         let (sums, launches) = recorded(&folder);
-        assert_eq!(sums, counted, "{back_end:?}");
+        assert_eq!(sums, counted, "{backend:?}");
         // Six of different memory and one of a graph, two of memory that is freed, 1000 of such that passes, and one more.
-        assert_eq!(launches, 7 + 2 + 1000 + 1, "{back_end:?}");
+        assert_eq!(launches, 7 + 2 + 1000 + 1, "{backend:?}");
     }
 }
 
 #[test]
 fn a_folder_that_cannot_be_made_costs_the_records_alone() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         let output = stage.run("leave", &[("MPISEE_GPU_RECORDS", "/dev/null/records")]);
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
         let (rows, notes) = stage.rows();
@@ -200,27 +200,27 @@ fn traced(stage: &Stage, variables: &[(&str, &str)]) -> impl Fn(&[&str]) -> usiz
 
 #[test]
 fn patches_that_do_nothing_count_nothing() {
-    for (back_end, given) in [(BackEnd::Sanitizer, "launch gets 0x0"), (BackEnd::Nvbit, "gets Some(0)")] {
-        let stage = Stage::new(back_end);
+    for (backend, given) in [(Backend::Sanitizer, "launch gets 0x0"), (Backend::Nvbit, "gets Some(0)")] {
+        let stage = Stage::new(backend);
         let lines_with = traced(&stage, &[("MPISEE_GPU_EMPTY", "1")]);
-        assert_eq!(stage.rows(), (Vec::new(), Vec::new()), "{back_end:?}");
-        assert!(lines_with(&[given]) > 1000, "{back_end:?}");
-        let patched = if back_end == BackEnd::Nvbit { "calls=" } else { "patch \"mpisee_access\"" };
-        assert!(lines_with(&[patched]) > 0, "{back_end:?}");
+        assert_eq!(stage.rows(), (Vec::new(), Vec::new()), "{backend:?}");
+        assert!(lines_with(&[given]) > 1000, "{backend:?}");
+        let patched = if backend == Backend::Nvbit { "calls=" } else { "patch \"mpisee_access\"" };
+        assert!(lines_with(&[patched]) > 0, "{backend:?}");
     }
 }
 
 #[test]
 fn debug_log_has_the_events_of_the_driver_and_their_effects() {
-    for back_end in BOTH {
-        let stage = Stage::new(back_end);
+    for backend in BOTH {
+        let stage = Stage::new(backend);
         let lines_with = traced(&stage, &[]);
         check(&stage.rows().0);
-        assert_eq!(lines_with(&["listening"]), 1, "{back_end:?}");
-        assert_eq!(lines_with(&["allocated", "bytes=512 ", "Pinned"]), 1000, "{back_end:?}");
-        assert_eq!(lines_with(&["counter", "lines.cu:12", "kernel=copy", "width=8"]), 2, "{back_end:?}");
-        let given = if back_end == BackEnd::Nvbit { "gets Some(" } else { "" };
-        assert_eq!(lines_with(&["launch kernel=count", given]), 2 + 1000 + 1, "{back_end:?}");
+        assert_eq!(lines_with(&["listening"]), 1, "{backend:?}");
+        assert_eq!(lines_with(&["allocated", "bytes=512 ", "Pinned"]), 1000, "{backend:?}");
+        assert_eq!(lines_with(&["counter", "lines.cu:12", "kernel=copy", "width=8"]), 2, "{backend:?}");
+        let given = if backend == Backend::Nvbit { "gets Some(" } else { "" };
+        assert_eq!(lines_with(&["launch kernel=count", given]), 2 + 1000 + 1, "{backend:?}");
     }
 }
 
@@ -228,30 +228,30 @@ fn debug_log_has_the_events_of_the_driver_and_their_effects() {
 fn failures_leave_the_program_alone_and_are_reported() {
     let no_memory = "rank 5: the device had no memory for counters";
     let not_read = "rank 5: counters could not be read from the device";
-    for (back_end, fails, note) in [
-        (BackEnd::Sanitizer, "alloc", no_memory),
+    for (backend, fails, note) in [
+        (Backend::Sanitizer, "alloc", no_memory),
         (
-            BackEnd::Sanitizer,
+            Backend::Sanitizer,
             "patch",
             "rank 5: a module could not be patched, and its kernels are not counted",
         ),
-        (BackEnd::Sanitizer, "read", not_read),
-        (BackEnd::Nvbit, "alloc", no_memory),
-        (BackEnd::Nvbit, "read", not_read),
+        (Backend::Sanitizer, "read", not_read),
+        (Backend::Nvbit, "alloc", no_memory),
+        (Backend::Nvbit, "read", not_read),
     ] {
-        let stage = Stage::new(back_end);
+        let stage = Stage::new(backend);
         let output = stage.run("leave", &[("FAKE_FAILS", fails)]);
-        assert!(output.status.success(), "{back_end:?} {fails}: {output:?}");
-        assert_eq!(output.stderr, b"", "{back_end:?} {fails}");
+        assert!(output.status.success(), "{backend:?} {fails}: {output:?}");
+        assert_eq!(output.stderr, b"", "{backend:?} {fails}");
         let (rows, notes) = stage.rows();
-        assert_eq!((rows, notes), (Vec::new(), vec![note.to_owned()]), "{back_end:?} {fails}");
+        assert_eq!((rows, notes), (Vec::new(), vec![note.to_owned()]), "{backend:?} {fails}");
     }
 }
 
 #[test]
 fn a_tracer_that_cannot_begin_leaves_the_program_alone_and_says_why() {
-    let sanitizer = Stage::new(BackEnd::Sanitizer);
-    let nvbit = Stage::new(BackEnd::Nvbit);
+    let sanitizer = Stage::new(Backend::Sanitizer);
+    let nvbit = Stage::new(Backend::Nvbit);
     for (stage, name, value) in [
         (&sanitizer, "FAKE_FAILS", "subscribe"),
         (&sanitizer, "MPISEE_GPU_SANITIZER", "/nowhere/libsanitizer-public.so"),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use support::stage::{BOTH, BackEnd, Stage};
+use support::stage::{BOTH, Backend, Stage};
 
 /// Interpreters that answer: `python3`, those of single versions in `PATH`, and what `MPISEE_TEST_PYTHONS` names, with
 /// colons between.
@@ -65,16 +65,16 @@ fn run(stage: &Stage, python: &Path, lock: &str, path: &str) -> [BTreeMap<String
     [expected, found]
 }
 
-fn stage(back_end: BackEnd) -> Stage {
-    let stage = Stage::without_program(back_end);
+fn stage(backend: Backend) -> Stage {
+    let stage = Stage::without_program(backend);
     stage.build(&["tests/python/thread.c"], "libthread.so", &["-shared", "-fPIC"]);
     stage
 }
 
 #[test]
 fn launches_have_the_lines_of_python_that_made_them() {
-    for back_end in BOTH {
-        let stage = stage(back_end);
+    for backend in BOTH {
+        let stage = stage(backend);
         for python in interpreters() {
             // Strings of one, two and four bytes a character are not kept alike.
             for (lock, path) in
@@ -82,7 +82,7 @@ fn launches_have_the_lines_of_python_that_made_them() {
             {
                 let [expected, found] = run(&stage, &python, lock, path);
                 assert!(expected.len() > 60, "{expected:?}");
-                assert_eq!(found, expected, "{}, {back_end:?}, lock {lock}", python.display());
+                assert_eq!(found, expected, "{}, {backend:?}, lock {lock}", python.display());
             }
         }
     }
@@ -90,7 +90,7 @@ fn launches_have_the_lines_of_python_that_made_them() {
 
 #[test]
 fn a_thread_that_outlives_python_is_no_harm() {
-    let stage = stage(BackEnd::Sanitizer);
+    let stage = stage(Backend::Sanitizer);
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/outlives.py");
     for python in interpreters() {
         for _ in 0..2 {
@@ -117,8 +117,8 @@ fn launches_of_numba_have_the_lines_of_the_program() {
         eprintln!("MPISEE_TEST_NUMBA does not name a Python with Numba, so it is not tried");
         return;
     };
-    for back_end in BOTH {
-        let stage = Stage::without_program(back_end);
+    for backend in BOTH {
+        let stage = Stage::without_program(backend);
         support::build_driver(&stage.path("libcuda.so.1"), &["tests/python/driver.c"]);
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/numba_launches.py");
         let run = |end: &str| {
@@ -126,7 +126,7 @@ fn launches_of_numba_have_the_lines_of_the_program() {
             command.args(["-W", "ignore"]).arg(&script).arg(end);
             let output = command.env("LD_LIBRARY_PATH", stage.path("")).output().unwrap();
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success() && said.is_empty(), "{back_end:?} {end}: {said}");
+            assert!(output.status.success() && said.is_empty(), "{backend:?} {end}: {said}");
             String::from_utf8(output.stdout).unwrap()
         };
         let printed = run("leave");
@@ -140,7 +140,7 @@ fn launches_of_numba_have_the_lines_of_the_program() {
         assert_eq!(notes, Vec::<String>::new());
         let found: BTreeMap<&str, u64> =
             rows.iter().map(|row| (row.launched.as_str(), row.accesses)).collect();
-        assert_eq!(found, expected, "{back_end:?}");
+        assert_eq!(found, expected, "{backend:?}");
         // Python ends as it does, with what Numba does then.
         run("return");
     }

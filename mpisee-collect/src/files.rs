@@ -2,7 +2,7 @@
 
 use crate::aggregate::Aggregate;
 use crate::devices::{DeviceTables, Devices};
-use crate::gpu::{self, GpuRecord};
+use crate::gpu::{self, GpuPart};
 use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, is_merged, merge};
 use crate::wire::pieces::{Frame, RankTable, TABLES, frames};
@@ -47,12 +47,12 @@ fn text(tables: &RankTables, table: RankTable) -> Vec<u8> {
     }
 }
 
-fn to_lines(parts: &[GpuRecord]) -> Vec<u8> {
+fn to_lines(parts: &[GpuPart]) -> Vec<u8> {
     let line = |part| serde_json::to_vec(part).into_iter().chain([b"\n".to_vec()]).flatten();
     parts.iter().flat_map(line).collect()
 }
 
-fn from_lines(lines: &[u8]) -> Result<Vec<GpuRecord>, ProfileError> {
+fn from_lines(lines: &[u8]) -> Result<Vec<GpuPart>, ProfileError> {
     let parts = serde_json::Deserializer::from_slice(lines).into_iter();
     parts.collect::<Result<_, _>>().map_err(|error| ProfileError::Segment {
         why: format!("what a rank's GPU kernels accessed did not arrive whole: {error}"),

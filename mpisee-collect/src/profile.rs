@@ -2,7 +2,7 @@
 
 use crate::Aggregate;
 use crate::files::{Files, parts};
-use crate::gpu::{Exports, GpuRecord};
+use crate::gpu::{Exports, GpuPart};
 use crate::nodes::Nodes;
 use crate::overhead::call_ns;
 use crate::rank_tables::{RankTables, is_merged};
@@ -186,7 +186,7 @@ fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> R
     // Counts of calls are worth having without those of the GPU.
     let kernels = segment.gpu().unwrap_or_else(|why| {
         let text = format!("what was counted of its GPU is lost: {why:#}");
-        vec![GpuRecord::Note { rank: snapshot.world_rank.get(), text }]
+        vec![GpuPart::Note { rank: snapshot.world_rank.get(), text }]
     });
     Ok(tables.with_kernels(kernels))
 }

@@ -2,10 +2,10 @@
 //! difference, however many names there are.
 
 use mpisee_collect::aggregate::{AggregateTables, MOST_OBJECTS};
-use mpisee_collect::gpu::{Exports, GpuRecord, join, parts};
+use mpisee_collect::gpu::{Exports, GpuPart, join, parts};
 use mpisee_collect::wire::Message;
 use mpisee_collect::{Aggregate, RankTables};
-use mpisee_profile::gpu::{Access, GpuFile, Handle, Record, RemoteMemory, Values};
+use mpisee_profile::gpu::{Access, FileEntry, GpuFile, Handle, RemoteMemory, Values};
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice};
 use mpisee_profile::segment::Moment;
 use mpisee_profile::segment::Snapshot;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 const RANKS: u32 = 9;
 
 /// The sums of a rank that did nothing else.
-fn aggregate(rank: u32, gpu: Vec<GpuRecord>) -> Aggregate {
+fn aggregate(rank: u32, gpu: Vec<GpuPart>) -> Aggregate {
     let (itself, world) = (CommRank::new(rank), Runs::first(RANKS));
     let record = Logged::Created(Created::with_world(CommId::WORLD, itself, world));
     let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: RANKS };
@@ -31,10 +31,10 @@ fn aggregate(rank: u32, gpu: Vec<GpuRecord>) -> Aggregate {
 }
 
 /// The same of all ranks, each with the owners that it can find.
-fn all_aggregates(of_ranks: &[Vec<GpuRecord>]) -> Vec<Aggregate> {
+fn all_aggregates(of_ranks: &[Vec<GpuPart>]) -> Vec<Aggregate> {
     let mut owners = Exports::default();
     of_ranks.iter().for_each(|parts| owners.add(parts.clone()));
-    let one = |(rank, parts): (u32, &Vec<GpuRecord>)| {
+    let one = |(rank, parts): (u32, &Vec<GpuPart>)| {
         let mut parts = parts.clone();
         owners.fill_all(&mut parts);
         aggregate(rank, parts)
@@ -82,7 +82,7 @@ fn counted(objects: u32) -> impl Strategy<Value = Counted> {
 
 /// The file of a rank: it maps memory of others by the handles that these export, and one that nobody exports.
 fn file(rank: u32, sampled: u32, counted: &[Counted]) -> GpuFile {
-    let mut file = GpuFile { records: vec![Record::Sampled(sampled)], ..GpuFile::default() };
+    let mut file = GpuFile { entries: vec![FileEntry::Sampled(sampled)], ..GpuFile::default() };
     let device = |rank: u32| format!("GPU-{}", rank / 2);
     for (id, one) in (0..).zip(counted) {
         let place = match one.place {
@@ -97,10 +97,10 @@ fn file(rank: u32, sampled: u32, counted: &[Counted]) -> GpuFile {
                 .clone(),
         };
         let name = format!("cells of {}", one.object);
-        file.records.push(Record::Range { id, place, object: 0, name });
+        file.entries.push(FileEntry::Range { id, place, object: 0, name });
         let (kernel, source) = ("halo".to_owned(), format!("halo.cu:{}", one.line));
         let (access, width) = (one.access, one.width);
-        file.records.push(Record::Counter {
+        file.entries.push(FileEntry::Counter {
             id,
             device: device(rank),
             kernel,
@@ -113,18 +113,18 @@ fn file(rank: u32, sampled: u32, counted: &[Counted]) -> GpuFile {
         file.values.insert(id, Values { accesses: one.accesses, extra: one.extra, variance: 0 });
     }
     let name = format!("ghost of {rank}");
-    file.records.push(Record::Export {
+    file.entries.push(FileEntry::Export {
         handle: Handle::Ipc(format!("handle of {rank}")),
         device: device(rank),
         object: 0,
         name,
     });
-    file.records.push(Record::Lost { accesses: 10 + u64::from(rank), why: "full".to_owned() });
-    file.records.push(Record::Binary { file: "/app".to_owned(), build_id: "ab".to_owned() });
+    file.entries.push(FileEntry::Lost { accesses: 10 + u64::from(rank), why: "full".to_owned() });
+    file.entries.push(FileEntry::Binary { file: "/app".to_owned(), build_id: "ab".to_owned() });
     file
 }
 
-fn of_ranks(sampled: u32, counted: &[Vec<Counted>]) -> Vec<Vec<GpuRecord>> {
+fn of_ranks(sampled: u32, counted: &[Vec<Counted>]) -> Vec<Vec<GpuPart>> {
     (0..).zip(counted).map(|(rank, counted)| parts(&file(rank, sampled, counted), rank)).collect()
 }
 
@@ -256,7 +256,7 @@ proptest! {
 }
 
 /// A rank that writes to its right neighbour, in a line of its own if `line` says so.
-fn neighbour(rank: u32, object: String, line: u32) -> Vec<GpuRecord> {
+fn neighbour(rank: u32, object: String, line: u32) -> Vec<GpuPart> {
     let row = GpuRow {
         rank,
         device: format!("GPU-{rank}"),
@@ -274,11 +274,11 @@ fn neighbour(rank: u32, object: String, line: u32) -> Vec<GpuRecord> {
         sampled: 1,
         error: 0.0,
     };
-    vec![GpuRecord::Row(row, None)]
+    vec![GpuPart::Row(row, None)]
 }
 
 /// The tables over so many ranks, and how many bytes their sums are.
-fn sums_of(ranks: u32, of_rank: impl Fn(u32) -> Vec<GpuRecord>) -> (AggregateTables, usize) {
+fn sums_of(ranks: u32, of_rank: impl Fn(u32) -> Vec<GpuPart>) -> (AggregateTables, usize) {
     let all = (0..ranks).map(|rank| aggregate(rank % RANKS, of_rank(rank)));
     let all = all.reduce(|mut one, other| {
         one.merge(other);
@@ -314,8 +314,8 @@ fn names_with_the_rank_in_them_become_one_when_they_are_too_many() {
 fn sums_do_not_grow_with_the_ranks() {
     let of_rank = |rank: u32| {
         let mut parts = neighbour(rank, format!("ghost of {rank}"), rank % 50);
-        parts.push(GpuRecord::Note { rank, text: format!("GPU {rank} is too old") });
-        parts.push(GpuRecord::Note { rank, text: "the same of all".to_owned() });
+        parts.push(GpuPart::Note { rank, text: format!("GPU {rank} is too old") });
+        parts.push(GpuPart::Note { rank, text: "the same of all".to_owned() });
         parts
     };
     let ((small, bytes), (large, more)) = (sums_of(4000, of_rank), sums_of(8000, of_rank));
@@ -329,7 +329,7 @@ fn sums_do_not_grow_with_the_ranks() {
     );
     let letters = |number: u32| String::from_iter([97, 97].map(|a| char::from_u32(a + number % 26).unwrap()));
     let words =
-        |rank: u32| vec![GpuRecord::Note { rank, text: format!("{}{}", letters(rank), letters(rank / 26)) }];
+        |rank: u32| vec![GpuPart::Note { rank, text: format!("{}{}", letters(rank), letters(rank / 26)) }];
     let (many, _) = sums_of(200, words);
     assert_eq!(many.notes.len(), 65, "{:#?}", many.notes);
     assert!(many.notes[64].contains(" 136 sentences are left out"), "{}", many.notes[64]);
@@ -338,7 +338,7 @@ fn sums_do_not_grow_with_the_ranks() {
 #[test]
 fn too_many_lines_are_told_without_their_numbers() {
     let line = |rank: u32| neighbour(rank, "ghost".to_owned(), rank);
-    let parts: Vec<GpuRecord> = (0..16_385).flat_map(line).collect();
+    let parts: Vec<GpuPart> = (0..16_385).flat_map(line).collect();
     let tables = aggregate(0, parts).tables();
     let [row] = &tables.gpu[..] else { panic!("{}", tables.gpu.len()) };
     assert_eq!((row.source.as_str(), row.kernel.as_str(), row.count), ("halo.cu:*", "halo", 16_385));

@@ -3,7 +3,8 @@
 use crate::functions::{ncclCommCount, ncclCommCuDevice, ncclCommUserRank};
 use mpisee_profile::Operation;
 use mpisee_profile::nccl::{
-    Comm, Config, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, Record, SUCCESS, UNKNOWN_DEVICE, interface,
+    Comm, Config, INVALID_USAGE, Meaning, NO_OPERATION, NcclCall, NcclHook, SUCCESS, UNKNOWN_DEVICE,
+    interface,
 };
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -16,12 +17,12 @@ pub fn call(
     config: *const Config,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
-    let Some(record) = profiler() else { return make() };
+    let Some(hook) = profiler() else { return make() };
     let operation = operation.map_or(NO_OPERATION, |operation| operation as u32);
-    make_recorded(record, &NcclCall { operation, meaning, buffers, query, device, config }, make)
+    make_recorded(hook, &NcclCall { operation, meaning, buffers, query, device, config }, make)
 }
 
-fn make_recorded<F: FnOnce() -> c_int>(record: Record, call: &NcclCall, make: F) -> c_int {
+fn make_recorded<F: FnOnce() -> c_int>(hook: NcclHook, call: &NcclCall, make: F) -> c_int {
     extern "C-unwind" fn take<F: FnOnce() -> c_int>(data: *mut c_void) -> c_int {
         // SAFETY: `make_recorded` passes this pointer, for a call that ends before it returns.
         let make = unsafe { (*data.cast::<Option<F>>()).take() };
@@ -29,22 +30,22 @@ fn make_recorded<F: FnOnce() -> c_int>(record: Record, call: &NcclCall, make: F)
     }
     let mut make = Some(make);
     // SAFETY: the call is described as the program made it, and `take` is for data of this type.
-    unsafe { record(call, take::<F>, (&raw mut make).cast()) }
+    unsafe { hook(call, take::<F>, (&raw mut make).cast()) }
 }
 
 /// The profiler's function, if a profiler of the same installation is in the process.
-fn profiler() -> Option<Record> {
-    static FOUND: OnceLock<Option<Record>> = OnceLock::new();
+fn profiler() -> Option<NcclHook> {
+    static FOUND: OnceLock<Option<NcclHook>> = OnceLock::new();
     *FOUND.get_or_init(|| {
         // SAFETY: the names end in a zero; the functions have these types in `libmpisee.so`.
         unsafe {
             let its_interface = libc::dlsym(libc::RTLD_DEFAULT, c"mpisee_nccl_interface".as_ptr());
-            let record = libc::dlsym(libc::RTLD_DEFAULT, c"mpisee_nccl_call".as_ptr());
-            if its_interface.is_null() || record.is_null() {
+            let hook = libc::dlsym(libc::RTLD_DEFAULT, c"mpisee_nccl_call".as_ptr());
+            if its_interface.is_null() || hook.is_null() {
                 return None;
             }
             let its_interface = std::mem::transmute::<*mut c_void, extern "C" fn() -> u64>(its_interface);
-            (its_interface() == interface()).then(|| std::mem::transmute::<*mut c_void, Record>(record))
+            (its_interface() == interface()).then(|| std::mem::transmute::<*mut c_void, NcclHook>(hook))
         }
     })
 }

@@ -99,7 +99,9 @@ impl Place {
     /// The address of a function, which stays valid: the program may close the library that has it.
     fn address(self, name: &CStr) -> Option<Address> {
         match self {
-            Place::SearchOrder => mpisee_symbols::next(name).filter(|&it| mpisee_symbols::keep_loaded(it)),
+            Place::SearchOrder => {
+                mpisee_symbols::next(name).filter(|it| mpisee_symbols::keep_loaded(it.addr().get()))
+            }
             Place::Library(library) => library.symbol(name),
         }
     }

@@ -34,7 +34,7 @@ pub struct NcclCall {
     /// Queries size and rank of a communicator from NCCL.
     pub query: Query,
     /// Queries its device.
-    pub device: Device,
+    pub device: QueryDevice,
     /// The configuration of the communicator that it makes; null where it has none.
     pub config: *const Config,
 }
@@ -80,13 +80,14 @@ pub type Query = extern "C" fn(comm: Comm, size: *mut c_int, rank: *mut c_int) -
 pub const UNKNOWN_DEVICE: c_int = -1;
 
 /// The ordinal of the device that a communicator uses in this process, or [`UNKNOWN_DEVICE`].
-pub type Device = extern "C" fn(comm: Comm) -> c_int;
+pub type QueryDevice = extern "C" fn(comm: Comm) -> c_int;
 
 /// Makes the program's call, with the data that belongs to it.
 pub type Make = extern "C-unwind" fn(data: *mut c_void) -> c_int;
 
 /// `mpisee_nccl_call` of `libmpisee.so`: makes a call once and counts it; returns what it returns.
-pub type Record = unsafe extern "C-unwind" fn(call: *const NcclCall, make: Make, data: *mut c_void) -> c_int;
+pub type NcclHook =
+    unsafe extern "C-unwind" fn(call: *const NcclCall, make: Make, data: *mut c_void) -> c_int;
 
 /// The meaning of a call.
 #[repr(C, u32)]

@@ -92,7 +92,7 @@ pub struct Options {
     /// True if accesses of GPU kernels are counted.
     pub gpu: bool,
     /// The tool that instruments kernels.
-    pub gpu_back_end: GpuBackend,
+    pub gpu_backend: GpuBackend,
     /// A pattern for the names of the kernels to count.
     pub gpu_kernels: String,
     /// N, where one warp in N is counted.
@@ -133,7 +133,7 @@ impl Default for Options {
             collect: Collect::Auto,
             quiet: false,
             gpu: false,
-            gpu_back_end: GpuBackend::Sanitizer,
+            gpu_backend: GpuBackend::Sanitizer,
             gpu_kernels: "*".to_owned(),
             gpu_sample: 1,
             gpu_intervals: 1,
@@ -322,7 +322,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "sanitizer",
         help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; experimental: NVBit has not run on a GPU",
         apply: |options, text| {
-            options.gpu_back_end = match text {
+            options.gpu_backend = match text {
                 "sanitizer" => GpuBackend::Sanitizer,
                 "nvbit" => GpuBackend::Nvbit,
                 _ => return Err("is neither sanitizer nor nvbit".to_owned()),

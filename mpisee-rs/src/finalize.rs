@@ -26,7 +26,7 @@ use crate::storage::message::say;
 use crate::storage::segment::has_memory;
 use mpisee_collect::RankTables;
 use mpisee_collect::files::{AggregateFiles, Files, ProfileFiles, parts};
-use mpisee_collect::gpu::GpuRecord;
+use mpisee_collect::gpu::GpuPart;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::overhead::call_ns;
 use mpisee_collect::process as identity;
@@ -74,7 +74,7 @@ pub fn write_profile() {
     if !has_memory(LEAST_MEMORY) {
         return node::leave_without_memory(world, end);
     }
-    devices::note_end(world);
+    devices::note(world);
     cpu::note_end(world);
     if !(meets_by_messages(world) && collect_by_messages(world, end)) {
         node::arrive(world, end);
@@ -243,7 +243,7 @@ pub struct Own {
     /// Its rows as CSV text, by table; `None` if its counters cannot be read.
     parts: Option<[Vec<u8>; TABLES]>,
     /// The accesses of its GPU kernels.
-    kernels: Vec<GpuRecord>,
+    kernels: Vec<GpuPart>,
     sums: RunSums,
     /// Nanoseconds that a recorded call costs.
     call_ns: f64,

@@ -41,7 +41,7 @@ pub struct Setup<'a> {
 impl Setup<'_> {
     /// The variables for the program; or why kernels cannot be traced, as the end of a sentence.
     pub fn prepare(&self) -> Result<Vec<(&'static str, String)>, String> {
-        let (needed, made_with) = match self.options.gpu_back_end {
+        let (needed, made_with) = match self.options.gpu_backend {
             GpuBackend::Sanitizer => (PATCHES, "CUDA's compiler (CUDA_HOME)"),
             GpuBackend::Nvbit => (NVBIT, "NVBit (NVBIT_HOME) and CUDA's compiler (CUDA_HOME)"),
         };
@@ -52,10 +52,10 @@ impl Setup<'_> {
                 missing.display()
             ));
         }
-        let library = if self.options.gpu_back_end == GpuBackend::Nvbit { needed } else { tracer };
+        let library = if self.options.gpu_backend == GpuBackend::Nvbit { needed } else { tracer };
         self.is_free_for(&library)?;
         count_devices()?;
-        let own = match self.options.gpu_back_end {
+        let own = match self.options.gpu_backend {
             GpuBackend::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
             // NVBit would greet on the program's standard output.
             GpuBackend::Nvbit => {
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn files_that_nvbit_needs_are_found_or_named() {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { gpu_back_end: GpuBackend::Nvbit, ..Options::default() };
+        let options = Options { gpu_backend: GpuBackend::Nvbit, ..Options::default() };
         std::fs::create_dir(folder.path().join("gpu")).unwrap();
         std::fs::write(folder.path().join(LIBRARY), "").unwrap();
         let missing = prepare(folder.path(), &[], &options);

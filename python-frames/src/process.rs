@@ -1,17 +1,19 @@
 //! Finds Python in the process.
 
-use mpisee_symbols::find_object;
+use mpisee_symbols::{find_object, keep_loaded};
 use std::ffi::{CStr, c_char, c_void};
-use std::mem::MaybeUninit;
 
 /// The library that has Python, or the program.
 pub fn library() -> Option<*mut c_void> {
     if let Some(runtime) = symbol(libc::RTLD_DEFAULT, c"_PyRuntime") {
-        keep(runtime);
+        // A program that opened it may close it, and its functions are called later.
+        keep_loaded(runtime.addr());
         return Some(libc::RTLD_DEFAULT);
     }
     // Loaded by a program, or a module of one, for itself alone.
-    let mut name: Name = [0; NAME_BYTES];
+    const NAME_BYTES: usize = libc::PATH_MAX as usize;
+    // Not on the stack: the thread's may be small, and dlopen needs some.
+    let mut name = vec![0; NAME_BYTES];
     find_object(|object| {
         let bytes = object.name().to_bytes();
         let is_python = object.file_name().starts_with(b"libpython3.") && bytes.len() < NAME_BYTES;
@@ -28,24 +30,6 @@ pub fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };
     (!address.is_null()).then_some(address)
 }
-
-/// Keeps the library that has the address: a program that opened it may close it, and its functions are called later.
-fn keep(address: *mut c_void) {
-    let mut info = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: the description is written, or stays zero.
-    let name = unsafe {
-        libc::dladdr(address, info.as_mut_ptr());
-        info.assume_init().dli_fname
-    };
-    if !name.is_null() {
-        // SAFETY: the name is the loader's, and ends in a zero; nothing new is loaded.
-        unsafe { libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
-    }
-}
-
-/// The name of a library, which ends in a zero.
-type Name = [u8; NAME_BYTES];
-const NAME_BYTES: usize = libc::PATH_MAX as usize;
 
 /// `3.11.2`, and the address of the function that says so.
 pub fn version(library: *mut c_void) -> Option<(String, usize)> {

@@ -75,12 +75,13 @@ pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
 
 /// Keeps the library that has an address loaded, though the program may close it; false if it is gone by now. The program itself stays in any
 /// case.
-pub fn keep_loaded(address: Address) -> bool {
+pub fn keep_loaded(address: usize) -> bool {
     const NAME_BYTES: usize = libc::PATH_MAX as usize;
-    let mut name = [0u8; NAME_BYTES];
+    // Not on the stack: the thread's may be small, and dlopen needs some.
+    let mut name = vec![0u8; NAME_BYTES];
     let copied = find_object(|object| {
         let text = object.name().to_bytes();
-        object.has(address.addr().get()).then(|| {
+        object.has(address).then(|| {
             let room = name.get_mut(..text.len()).filter(|_| text.len() < NAME_BYTES);
             room.map(|room| room.copy_from_slice(text)).is_some()
         })
@@ -167,16 +168,14 @@ mod tests {
             assert!(is_there(name.to_bytes()), "{name:?}");
             if is_kept {
                 let base = find_object(|it| (it.file_name() == name.to_bytes()).then(|| it.bias() as usize));
-                let address = std::ptr::without_provenance_mut(base.expect("it is loaded"));
-                assert!(keep_loaded(Address::new(address).expect("it is not at 0")));
+                assert!(keep_loaded(base.expect("it is loaded")));
             }
             // SAFETY: the handle was opened, and is closed once.
             unsafe { libc::dlclose(library) };
             assert_eq!(is_there(name.to_bytes()), is_kept, "{name:?}");
         }
-        let own = keep_loaded as *const () as *mut c_void;
-        assert!(keep_loaded(Address::new(own).expect("it is a function")));
-        assert!(!keep_loaded(Address::dangling()));
+        assert!(keep_loaded(keep_loaded as *const () as usize));
+        assert!(!keep_loaded(1));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Counters of calls and of copies for messages, and their file.
 
-use super::memory::{Device, Found};
+use super::memory::{Device, LocatedMemory};
 use crate::counting::file::Output;
-use mpisee_profile::gpu::{CopyEnd, DriverCalls, Record, Values};
+use mpisee_profile::gpu::{CopyEnd, CopyValues, DriverCalls, FileEntry};
 use mpisee_profile::rows::Memory;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -24,9 +24,9 @@ pub enum CounterKey {
         /// The current device.
         device: Device,
         /// The memory that was read.
-        from: Option<Found>,
+        from: Option<LocatedMemory>,
         /// The memory that was written.
-        to: Option<Found>,
+        to: Option<LocatedMemory>,
         /// The number of the line.
         line: u32,
     },
@@ -43,35 +43,33 @@ pub enum CounterKey {
     },
 }
 
-/// A counter's values.
+/// A counter.
 #[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    count: u64,
-    bytes: u64,
-    nanoseconds: u64,
+struct Counter {
+    values: CopyValues,
     is_changed: bool,
 }
 
 /// All counters.
 pub struct Counts {
     numbers: HashMap<CounterKey, usize>,
-    counted: Vec<Counted>,
+    counters: Vec<Counter>,
     /// Lines of Python; the first is none.
     lines: HashMap<String, u32>,
     texts: Vec<String>,
     /// Records that are not written yet.
-    pending: Vec<Record>,
+    pending: Vec<FileEntry>,
     has_more_lines: bool,
     written: Instant,
-    output: Output,
+    output: Output<CopyValues>,
 }
 
 impl Counts {
     /// No counts; they go into the file.
-    pub fn new(output: Output) -> Self {
+    pub fn new(output: Output<CopyValues>) -> Self {
         Counts {
             numbers: HashMap::new(),
-            counted: Vec::new(),
+            counters: Vec::new(),
             lines: HashMap::from([(String::new(), 0)]),
             texts: vec![String::new()],
             pending: Vec::new(),
@@ -112,18 +110,18 @@ impl Counts {
     pub fn add_unwritten(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) -> bool {
         let known = self.numbers.get(&key).copied();
         let number = known.unwrap_or_else(|| self.describe(key));
-        if let Some(counted) = self.counted.get_mut(number) {
-            counted.count += 1;
-            counted.bytes = counted.bytes.saturating_add(bytes);
-            counted.nanoseconds = counted.nanoseconds.saturating_add(nanoseconds);
-            counted.is_changed = true;
+        if let Some(Counter { values, is_changed }) = self.counters.get_mut(number) {
+            values.count += 1;
+            values.bytes = values.bytes.saturating_add(bytes);
+            values.nanoseconds = values.nanoseconds.saturating_add(nanoseconds);
+            *is_changed = true;
         }
         known.is_none()
     }
 
     fn describe(&mut self, key: CounterKey) -> usize {
-        let number = self.counted.len();
-        let id = 2 * number as u32;
+        let number = self.counters.len();
+        let id = number as u32;
         let record = match key {
             CounterKey::Calls { call, is_async, device, from, to, line } => {
                 let kind = DriverCalls {
@@ -136,38 +134,31 @@ impl Counts {
                 };
                 // The rank's row has the devices on which kernels are launched.
                 if from.is_none() && to.is_none() && !kind.device.is_empty() {
-                    self.pending.push(Record::Device(kind.device.clone()));
+                    self.pending.push(FileEntry::Device(kind.device.clone()));
                 }
-                Record::Calls { id, kind }
+                FileEntry::Calls { id, kind }
             }
             CounterKey::Staged { communicator, is_sent, memory, is_async } => {
-                Record::Staged { id, comm: communicator, is_sent, memory, is_async }
+                FileEntry::Staged { id, comm: communicator, is_sent, memory, is_async }
             }
         };
         self.pending.push(record);
         self.numbers.insert(key, number);
-        self.counted.push(Counted::default());
+        self.counters.push(Counter::default());
         number
     }
 
     /// A sentence for the profile.
     pub fn note(&mut self, sentence: &str) {
-        self.pending.push(Record::Note(sentence.to_owned()));
+        self.pending.push(FileEntry::Note(sentence.to_owned()));
     }
 
     /// Writes what changed.
     pub fn write(&mut self) {
-        let mut values = Vec::new();
-        for (number, counted) in self.counted.iter_mut().enumerate() {
-            if std::mem::take(&mut counted.is_changed) {
-                let id = 2 * number as u32;
-                values.push((
-                    id,
-                    Values { accesses: counted.count, extra: counted.bytes, ..Values::default() },
-                ));
-                values.push((id + 1, Values { accesses: counted.nanoseconds, ..Values::default() }));
-            }
-        }
+        let changed = (0..).zip(&mut self.counters).filter_map(|(id, counter)| {
+            std::mem::take(&mut counter.is_changed).then_some((id, counter.values))
+        });
+        let values: Vec<(u32, CopyValues)> = changed.collect();
         self.output.write(&std::mem::take(&mut self.pending), &values);
         self.written = Instant::now();
     }
@@ -178,6 +169,6 @@ impl Counts {
     }
 }
 
-fn end((memory, device): Found) -> CopyEnd {
+fn end((memory, device): LocatedMemory) -> CopyEnd {
     CopyEnd { memory, device: device.name().to_owned() }
 }

@@ -1,6 +1,6 @@
 //! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
 
-use super::shape::CopyEnd;
+use super::shape::Operand;
 use crate::process::driver::{self, Handle, PER_THREAD, function, handle};
 use cudarc::driver::sys::CUarray_format::{self, *};
 use cudarc::driver::sys::{CUDA_ARRAY3D_DESCRIPTOR, CUpointer_attribute, CUstreamCaptureStatus};
@@ -91,19 +91,19 @@ impl Functions {
     }
 }
 
-/// An end of a copy: the kind of memory, and its device.
-pub type Found = (Memory, Device);
+/// The kind of memory at an end of a copy, and its device.
+pub type LocatedMemory = (Memory, Device);
 
 /// The end of a copy at a place; none where there is none. Arrays are on the current device.
-pub fn find(place: CopyEnd) -> Option<Found> {
+pub fn find(place: Operand) -> Option<LocatedMemory> {
     match place {
-        CopyEnd::Nothing => None,
-        CopyEnd::Array => Some((Memory::Device, current_device())),
-        CopyEnd::At(address, _) => Some(at(address)),
+        Operand::Nothing => None,
+        Operand::Array => Some((Memory::Device, current_device())),
+        Operand::At(address, _) => Some(at(address)),
     }
 }
 
-fn at(address: u64) -> Found {
+fn at(address: u64) -> LocatedMemory {
     let Some(get_attributes) = functions().attributes else { return (Memory::Host, Device::NONE) };
     let (mut kind, mut is_managed, mut device): (c_uint, c_uint, c_int) = (0, 0, Device::NONE.0);
     let results = [(&raw mut kind).cast::<c_void>(), (&raw mut is_managed).cast(), (&raw mut device).cast()];

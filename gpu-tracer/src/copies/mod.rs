@@ -10,10 +10,11 @@ use crate::counting::file::Output;
 use crate::process::{self, python};
 use counts::{CounterKey, Counts};
 use function::{Function, Stream};
-use memory::{Device, Found};
+use memory::{Device, LocatedMemory};
+use mpisee_profile::gpu::CopyValues;
 use mpisee_profile::rows::Memory;
 use recent::{Recent, ToHost};
-use shape::{CopyEnd, Transfer};
+use shape::{Operand, Transfer};
 use std::cell::Cell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -62,7 +63,7 @@ thread_local! {
 }
 
 /// Begins to count, into that file.
-pub fn start(output: Output) {
+pub fn start(output: Output<CopyValues>) {
     let state = State { counts: Counts::new(output), recent: Recent::new(), without_bytes: 0, noted_late: 0 };
     let _ = STATE.set(Mutex::new(state));
     memory::find_functions();
@@ -168,8 +169,8 @@ unsafe fn count(
 }
 
 /// Copies of a batch that are counted together. The driver is queried about all of them before the lock is taken, and no memory is
-/// allocated for them, as a batch may have any number.
-const PIECE: usize = 32;
+/// allocated for them, as a batch may have any number. They lie on the thread's stack, which may be small.
+const PIECE: usize = 8;
 
 /// A call that is counted.
 struct Call {
@@ -182,8 +183,8 @@ struct Call {
 #[derive(Clone, Copy)]
 struct Located {
     copy: Transfer,
-    from: Option<Found>,
-    to: Option<Found>,
+    from: Option<LocatedMemory>,
+    to: Option<LocatedMemory>,
     nanoseconds: u64,
 }
 
@@ -223,14 +224,14 @@ impl State {
     fn keep(&mut self, copy: &Transfer, from: Option<Memory>, to: Memory, is_async: bool, nanoseconds: u64) {
         let State { counts, recent, .. } = self;
         match (copy.from, copy.to, copy.bytes) {
-            (_, CopyEnd::At(begin, span), Some(bytes))
+            (_, Operand::At(begin, span), Some(bytes))
                 if from == Some(Memory::Device) && to != Memory::Device =>
             {
                 let kind = FunctionKind { memory: to, is_async };
                 recent.copied_to_host(begin, ToHost { bytes, span, nanoseconds, kind });
             }
-            (_, CopyEnd::At(begin, span), _) if to != Memory::Device => recent.overwritten(begin, span),
-            (CopyEnd::At(begin, span), _, Some(bytes)) => {
+            (_, Operand::At(begin, span), _) if to != Memory::Device => recent.overwritten(begin, span),
+            (Operand::At(begin, span), _, Some(bytes)) => {
                 let Some(from) = from.filter(|&from| from != Memory::Device) else { return };
                 let whole = ToHost { bytes, span, nanoseconds, kind: () };
                 recent.copied_to_device(begin, span, |overlap, communicator| {

@@ -86,9 +86,9 @@ pub enum Shape {
     Launch,
 }
 
-/// An end of one copy.
+/// An end of one copy, as the call names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CopyEnd {
+pub enum Operand {
     /// There is none.
     Nothing,
     /// Memory at an address, and how far the copy reaches from there, in bytes.
@@ -101,9 +101,9 @@ pub enum CopyEnd {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The memory that is written.
-    pub to: CopyEnd,
+    pub to: Operand,
     /// The memory that is read.
-    pub from: CopyEnd,
+    pub from: Operand,
     /// The bytes; none where they are not known.
     pub bytes: Option<u64>,
 }
@@ -218,8 +218,8 @@ impl Shape {
                 Shape::Batch { to, from, sizes, .. } => {
                     let [to, from, bytes] = [to, from, sizes].map(|of| pointer(words, of).add(at).read());
                     Transfer {
-                        to: CopyEnd::At(to, bytes),
-                        from: CopyEnd::At(from, bytes),
+                        to: Operand::At(to, bytes),
+                        from: Operand::At(from, bytes),
                         bytes: Some(bytes),
                     }
                 }
@@ -227,7 +227,7 @@ impl Shape {
                     let operations = pointer(words, operations).cast::<CUDA_MEMCPY3D_BATCH_OP>();
                     operation(operations.add(at).cast(), bytes_of_element)
                 }
-                Shape::Launch => Transfer { to: CopyEnd::Nothing, from: CopyEnd::Nothing, bytes: Some(0) },
+                Shape::Launch => Transfer { to: Operand::Nothing, from: Operand::Nothing, bytes: Some(0) },
             }
         }
     }
@@ -256,9 +256,9 @@ unsafe fn plain(words: *const u64, to: End, from: End, size: Size) -> Transfer {
         }
     };
     let place = |end: End| match end {
-        End::Nothing => CopyEnd::Nothing,
-        End::Address(at) => CopyEnd::At(word(at), span),
-        End::Array => CopyEnd::Array,
+        End::Nothing => Operand::Nothing,
+        End::Address(at) => Operand::At(word(at), span),
+        End::Array => Operand::Array,
     };
     Transfer { to: place(to), from: place(from), bytes: Some(bytes) }
 }
@@ -282,7 +282,7 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
         const HOST: c_int = CUmemorytype::CU_MEMORYTYPE_HOST as c_int;
         const ARRAY: c_int = CUmemorytype::CU_MEMORYTYPE_ARRAY as c_int;
         let address = match word(end.kind) as c_int {
-            ARRAY => return CopyEnd::Array,
+            ARRAY => return Operand::Array,
             HOST => word(end.host),
             _ => word(end.device),
         };
@@ -292,7 +292,7 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
         let offset =
             offset.fold(0u64, |sum, (&at, distance)| sum.saturating_add(word(at).saturating_mul(distance)));
         let span = reach(extent[0], &[(pitch, extent[1]), (slice, extent[2])]);
-        CopyEnd::At(address.saturating_add(offset), span)
+        Operand::At(address.saturating_add(offset), span)
     };
     let bytes = extent.into_iter().fold(1u64, u64::saturating_mul);
     Transfer { from: place(&description.from), to: place(&description.to), bytes: Some(bytes) }
@@ -324,14 +324,14 @@ unsafe fn operation(words: *const u64, bytes_of_element: impl Fn(u64) -> Option<
     let row_bytes = |elements: u64| elements.saturating_mul(element.unwrap_or(1));
     let place = |operand: usize| {
         if !is_pointer(operand) {
-            return CopyEnd::Array;
+            return Operand::Array;
         }
         // 0 stands for rows and slices without gaps.
         let or = |given: u64, else_: u64| if given == 0 { else_ } else { given };
         let row = row_bytes(or(word(operand + word!(CUmemcpy3DOperand, op.ptr.rowLength)), width));
         let rows = or(word(operand + word!(CUmemcpy3DOperand, op.ptr.layerHeight)), height);
         let address = word(operand + word!(CUmemcpy3DOperand, op.ptr.ptr));
-        CopyEnd::At(address, reach(row_bytes(width), &[(row, height), (row.saturating_mul(rows), depth)]))
+        Operand::At(address, reach(row_bytes(width), &[(row, height), (row.saturating_mul(rows), depth)]))
     };
     let [from, to] = operands.map(place);
     let bytes =
@@ -359,7 +359,7 @@ mod tests {
             size: Size::Rows { width: 3, element: 2, height: 4, pitch: 1 },
         };
         let expected =
-            Transfer { to: CopyEnd::At(4096, 128 * 4 + 20), from: CopyEnd::Nothing, bytes: Some(100) };
+            Transfer { to: Operand::At(4096, 128 * 4 + 20), from: Operand::Nothing, bytes: Some(100) };
         assert_eq!(copies(shape, &[4096, 128, 7, 10, 5]), [expected]);
     }
 
@@ -370,7 +370,7 @@ mod tests {
         (rectangle[0], rectangle[1], rectangle[2], rectangle[3], rectangle[6]) = (5, 3, 1, 1000, 100);
         (rectangle[9], rectangle[10], rectangle[11], rectangle[13]) = (2, 1, 9000, 50);
         (rectangle[14], rectangle[15]) = (10, 4);
-        let expected = Transfer { from: CopyEnd::At(1305, 310), to: CopyEnd::At(9000, 160), bytes: Some(40) };
+        let expected = Transfer { from: Operand::At(1305, 310), to: Operand::At(9000, 160), bytes: Some(40) };
         assert_eq!(
             copies(Shape::Described(0, &RECTANGLE), &[rectangle.as_ptr().expose_provenance() as u64]),
             [expected]
@@ -379,7 +379,7 @@ mod tests {
         // From an array, to slice 2 of unified memory, of slices with 6 rows.
         (block[4], block[13], block[15], block[17], block[20], block[21]) = (3, 2, 4, 7000, 10, 6);
         (block[22], block[23], block[24]) = (8, 5, 2);
-        let expected = Transfer { from: CopyEnd::Array, to: CopyEnd::At(7120, 8 + 40 + 60), bytes: Some(80) };
+        let expected = Transfer { from: Operand::Array, to: Operand::At(7120, 8 + 40 + 60), bytes: Some(80) };
         assert_eq!(
             copies(Shape::Described(0, &BLOCK), &[block.as_ptr().expose_provenance() as u64]),
             [expected]
@@ -393,8 +393,8 @@ mod tests {
             from: End::Nothing,
             size: Size::Rows { width: 3, element: 2, height: 4, pitch: 1 },
         };
-        let nothing = CopyEnd::At(4096, 0);
-        let expected = Transfer { to: nothing, from: CopyEnd::Nothing, bytes: Some(0) };
+        let nothing = Operand::At(4096, 0);
+        let expected = Transfer { to: nothing, from: Operand::Nothing, bytes: Some(0) };
         assert_eq!(copies(shape, &[4096, 128, 7, 10, 0]), [expected]);
         let mut rectangle = [0u64; 16];
         (rectangle[2], rectangle[3], rectangle[9], rectangle[11]) = (1, 4096, 2, 4096);
@@ -422,8 +422,8 @@ mod tests {
             &[parameters[0], parameters[1], parameters[2], 2],
         );
         let copy = |to, from, bytes| Transfer {
-            to: CopyEnd::At(to, bytes),
-            from: CopyEnd::At(from, bytes),
+            to: Operand::At(to, bytes),
+            from: Operand::At(from, bytes),
             bytes: Some(bytes),
         };
         assert_eq!(found, [copy(100, 300, 7), copy(200, 400, 9)]);
@@ -439,15 +439,15 @@ mod tests {
             let parameters = [1, operation.as_ptr().expose_provenance() as u64];
             copies(Shape::BlockBatch { operations: 1, count: 0 }, &parameters)
         };
-        let array = |at, span, bytes| [Transfer { from: CopyEnd::At(at, span), to: CopyEnd::Array, bytes }];
+        let array = |at, span, bytes| [Transfer { from: Operand::At(at, span), to: Operand::Array, bytes }];
         assert_eq!(block([1, 500, 0, 0], [2, 600]), array(500, 24 * 16, Some(24 * 16)));
         // Rows of 10 elements, 5 of them from slice to slice.
         let span = (4 + 2 * 10 + 5 * 10) * 16;
         assert_eq!(block([1, 500, 10, 5], [2, 600]), array(500, span, Some(24 * 16)));
         assert_eq!(block([1, 500, 10, 5], [2, 700]), array(500, span / 16, None));
-        let whole = Transfer { from: CopyEnd::At(500, 24), to: CopyEnd::At(600, 24), bytes: Some(24) };
+        let whole = Transfer { from: Operand::At(500, 24), to: Operand::At(600, 24), bytes: Some(24) };
         assert_eq!(block([1, 500, 0, 0], [1, 600]), [whole]);
-        let arrays = Transfer { from: CopyEnd::Array, to: CopyEnd::Array, bytes: Some(24 * 16) };
+        let arrays = Transfer { from: Operand::Array, to: Operand::Array, bytes: Some(24 * 16) };
         assert_eq!(block([2, 700, 0, 0], [2, 600]), [arrays]);
     }
 }

@@ -7,7 +7,7 @@ use crate::device::layout::{Counter, MOST_KERNELS, What};
 use crate::memory::registry::Registry;
 use crate::process::stacks::Stacks;
 use crate::trace::trace;
-use mpisee_profile::gpu::{Access, Record, Values};
+use mpisee_profile::gpu::{Access, FileEntry, Values};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ pub struct Counts {
     ranges: Vec<u32>,
     changed: HashSet<u32>,
     /// Records that wait to be written.
-    pending: Vec<Record>,
+    pending: Vec<FileEntry>,
     lost: u64,
     notes: HashSet<String>,
     told_devices: HashSet<i32>,
@@ -99,7 +99,7 @@ pub struct Counts {
 impl Counts {
     /// No counts, of one warp in `sample`, and of one interval in `intervals`.
     pub fn new(sample: u32, intervals: u32) -> Self {
-        let drawn = (intervals > 1).then_some(Record::Intervals(intervals));
+        let drawn = (intervals > 1).then_some(FileEntry::Intervals(intervals));
         Counts {
             kernels: Vec::new(),
             launches: Vec::new(),
@@ -109,7 +109,7 @@ impl Counts {
             estimates: Estimates::new(intervals),
             ranges: Vec::new(),
             changed: HashSet::new(),
-            pending: std::iter::once(Record::Sampled(sample.max(1))).chain(drawn).collect(),
+            pending: std::iter::once(FileEntry::Sampled(sample.max(1))).chain(drawn).collect(),
             lost: 0,
             notes: HashSet::new(),
             told_devices: HashSet::new(),
@@ -214,7 +214,7 @@ impl Counts {
             _ => Access::Atomic,
         };
         let device = device.to_owned();
-        self.pending.push(Record::Counter { id, device, kernel, source, launched, range, access, width });
+        self.pending.push(FileEntry::Counter { id, device, kernel, source, launched, range, access, width });
     }
 
     /// Names of an instruction; `launch` is the device's number of the launch.
@@ -232,7 +232,7 @@ impl Counts {
     /// Kernels are launched on a device.
     pub fn device(&mut self, device: i32, name: impl FnOnce() -> String) {
         if self.told_devices.insert(device) {
-            self.pending.push(Record::Device(name()));
+            self.pending.push(FileEntry::Device(name()));
         }
     }
 
@@ -241,52 +241,52 @@ impl Counts {
         if accesses > 0 {
             self.lost += accesses;
             let why = "there were more instructions and allocations than counters".to_owned();
-            self.pending.push(Record::Lost { accesses: self.lost, why });
+            self.pending.push(FileEntry::Lost { accesses: self.lost, why });
         }
     }
 
     /// A sentence for the profile, once.
     pub fn note(&mut self, sentence: &str) {
         if self.notes.insert(sentence.to_owned()) {
-            self.pending.push(Record::Note(sentence.to_owned()));
+            self.pending.push(FileEntry::Note(sentence.to_owned()));
         }
     }
 
-    /// The records of a call stack and of the files in it, if they were not written yet.
-    pub fn object(&mut self, id: u32, stacks: &Stacks) -> Vec<Record> {
+    /// The entries of a call stack and of the files in it, if they were not written yet.
+    pub fn object(&mut self, id: u32, stacks: &Stacks) -> Vec<FileEntry> {
         if !self.told_objects.insert(id) {
             return Vec::new();
         }
-        let mut records = vec![Record::Object { id, stack: stacks.text(id) }];
+        let mut entries = vec![FileEntry::Object { id, stack: stacks.text(id) }];
         for (file, build_id) in stacks.binaries(id) {
             if self.told_binaries.insert(file.clone()) {
-                records.push(Record::Binary { file, build_id });
+                entries.push(FileEntry::Binary { file, build_id });
             }
         }
-        records
+        entries
     }
 
     /// Records to be written, with the ranges of counters.
-    pub fn records(
+    pub fn entries(
         &mut self,
         registry: &Registry,
         stacks: &Stacks,
         device: impl Fn(i32) -> String,
-    ) -> Vec<Record> {
+    ) -> Vec<FileEntry> {
         let ranges: HashSet<u32> = self.changed.iter().map(|&it| self.ranges[it as usize]).collect();
-        let mut records = Vec::new();
+        let mut entries = Vec::new();
         for id in ranges {
             let Some(range) = registry.get(id) else { continue };
             if self.told_ranges.get(&id) == Some(&range.name) {
                 continue;
             }
             self.told_ranges.insert(id, range.name.clone());
-            records.extend(self.object(range.object, stacks));
+            entries.extend(self.object(range.object, stacks));
             let place = range.place.place(&device);
-            records.push(Record::Range { id, place, object: range.object, name: range.name.clone() });
+            entries.push(FileEntry::Range { id, place, object: range.object, name: range.name.clone() });
         }
-        records.append(&mut self.pending);
-        records
+        entries.append(&mut self.pending);
+        entries
     }
 
     /// Returns whether values changed since they were last taken.

@@ -3,7 +3,9 @@
 //! It is opened again for each batch: the program may close a descriptor that is kept open, and reuse its number.
 
 use mpisee_guards::descriptors;
-use mpisee_profile::gpu::{BLOCK_HEADER_BYTES, MAGIC, Record, Values, record_block, values_block};
+use mpisee_profile::gpu::{
+    BLOCK_HEADER_BYTES, CounterValues, FileEntry, MAGIC, Values, entry_block, values_block,
+};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
@@ -13,26 +15,26 @@ use std::path::{Path, PathBuf};
 /// Records that wait at most until they can be written.
 const MOST_WAITING: usize = 1 << 16;
 
-/// The file.
+/// The file, with counters whose values are of one kind.
 #[derive(Debug)]
-pub struct Output {
+pub struct Output<V = Values> {
     path: PathBuf,
     /// Device and inode, by which it is known again.
     identity: (u64, u64),
-    /// The end of the whole records.
+    /// The end of the whole entries.
     end: u64,
     /// The offsets of the counters' values.
     places: HashMap<u32, u64>,
     /// Records and values that found no descriptor or memory, to be tried again with what comes next.
-    waiting: (Vec<Record>, HashMap<u32, Values>),
+    waiting: (Vec<FileEntry>, HashMap<u32, V>),
     /// Set with the first error; what comes later is not written, so that no part is missing in between.
     failed: Option<String>,
 }
 
-impl Output {
+impl<V: CounterValues> Output<V> {
     /// Makes the file. It takes the place of one that this process made before it called exec: the counts of MPI begin anew there, too.
     /// The name is of this process alone, by its number and the time of its start, which exec leaves as they are.
-    pub fn create(path: &Path) -> io::Result<Output> {
+    pub fn create(path: &Path) -> io::Result<Self> {
         let _held = descriptors::hold();
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
@@ -54,13 +56,13 @@ impl Output {
         })
     }
 
-    /// Appends records, and puts values into their places; those of new counters are appended.
-    pub fn write(&mut self, records: &[Record], values: &[(u32, Values)]) {
+    /// Appends entries, and puts values into their places; those of new counters are appended.
+    pub fn write(&mut self, entries: &[FileEntry], values: &[(u32, V)]) {
         if self.failed.is_some() {
             return;
         }
         let (mut waiting, mut latest) = std::mem::take(&mut self.waiting);
-        waiting.extend_from_slice(records);
+        waiting.extend_from_slice(entries);
         latest.extend(values.iter().copied());
         let mut all: Vec<_> = latest.iter().map(|(&id, &values)| (id, values)).collect();
         all.sort_unstable_by_key(|&(id, _)| id);
@@ -73,9 +75,9 @@ impl Output {
         }
     }
 
-    fn try_write(&mut self, records: &[Record], values: &[(u32, Values)]) -> io::Result<()> {
+    fn try_write(&mut self, entries: &[FileEntry], values: &[(u32, V)]) -> io::Result<()> {
         let (known, new): (Vec<_>, Vec<_>) = values.iter().partition(|(id, _)| self.places.contains_key(id));
-        let mut batch: Vec<u8> = records.iter().flat_map(record_block).collect();
+        let mut batch: Vec<u8> = entries.iter().flat_map(entry_block).collect();
         let mut places = Vec::new();
         for &(id, values) in new {
             places.push((id, self.end + batch.len() as u64));
@@ -148,15 +150,15 @@ mod tests {
     #[test]
     fn values_change_in_place_and_records_are_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let mut output = Output::create(&folder.path().join("a.gpu")).unwrap();
+        let mut output = Output::<Values>::create(&folder.path().join("a.gpu")).unwrap();
         let values = |accesses| Values { accesses, extra: 2, variance: 3 };
-        output.write(&[Record::Sampled(1)], &[(0, values(1)), (1, values(10))]);
+        output.write(&[FileEntry::Sampled(1)], &[(0, values(1)), (1, values(10))]);
         let length = output.path().metadata().unwrap().len();
         output.write(&[], &[(1, values(11))]);
         assert_eq!(output.path().metadata().unwrap().len(), length);
-        output.write(&[Record::Note("x".to_owned())], &[(0, values(2)), (2, values(20))]);
+        output.write(&[FileEntry::Note("x".to_owned())], &[(0, values(2)), (2, values(20))]);
         let file = GpuFile::read(output.path()).unwrap().unwrap();
-        assert_eq!(file.records, [Record::Sampled(1), Record::Note("x".to_owned())]);
+        assert_eq!(file.entries, [FileEntry::Sampled(1), FileEntry::Note("x".to_owned())]);
         assert_eq!(file.values, [(0, values(2)), (1, values(11)), (2, values(20))].into());
         assert_eq!(output.failure(), None);
     }
@@ -164,14 +166,14 @@ mod tests {
     #[test]
     fn what_cannot_be_written_now_is_written_later() {
         let folder = tempfile::tempdir().unwrap();
-        let mut output = Output::create(&folder.path().join("a.gpu")).unwrap();
+        let mut output = Output::<Values>::create(&folder.path().join("a.gpu")).unwrap();
         let values = |accesses| Values { accesses, extra: 2, variance: 3 };
-        output.waiting = (vec![Record::Sampled(1)], [(0, values(1)), (1, values(10))].into());
+        output.waiting = (vec![FileEntry::Sampled(1)], [(0, values(1)), (1, values(10))].into());
         assert!(output.failure().is_some());
-        output.write(&[Record::Sampled(2)], &[(1, values(11))]);
+        output.write(&[FileEntry::Sampled(2)], &[(1, values(11))]);
         assert_eq!(output.failure(), None);
         let file = GpuFile::read(output.path()).unwrap().unwrap();
-        assert_eq!(file.records, [Record::Sampled(1), Record::Sampled(2)]);
+        assert_eq!(file.entries, [FileEntry::Sampled(1), FileEntry::Sampled(2)]);
         assert_eq!(file.values, [(0, values(1)), (1, values(11))].into());
     }
 
@@ -179,30 +181,30 @@ mod tests {
     fn a_file_from_before_exec_is_replaced_and_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let [path, other] = ["a.gpu", "b.gpu"].map(|name| folder.path().join(name));
-        Output::create(&path).unwrap().write(&[Record::Sampled(1)], &[]);
-        drop(Output::create(&path).unwrap());
-        assert_eq!(GpuFile::read(&path).unwrap().unwrap().records, []);
+        Output::<Values>::create(&path).unwrap().write(&[FileEntry::Sampled(1)], &[]);
+        drop(Output::<Values>::create(&path).unwrap());
+        assert_eq!(GpuFile::read(&path).unwrap().unwrap().entries, []);
         std::fs::hard_link(&path, &other).unwrap();
-        assert!(Output::create(&path).is_err());
+        assert!(Output::<Values>::create(&path).is_err());
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink(&other, &path).unwrap();
-        assert!(Output::create(&path).is_err());
+        assert!(Output::<Values>::create(&path).is_err());
         assert!(path.is_symlink() && other.is_file());
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        assert!(Output::create(&path).is_err());
+        assert!(Output::<Values>::create(&path).is_err());
     }
 
     #[test]
     fn a_file_that_is_another_now_is_left_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.gpu");
-        let mut output = Output::create(&path).unwrap();
+        let mut output = Output::<Values>::create(&path).unwrap();
         std::fs::rename(&path, folder.path().join("away")).unwrap();
         std::fs::write(&path, "not ours").unwrap();
-        output.write(&[Record::Sampled(1)], &[]);
+        output.write(&[FileEntry::Sampled(1)], &[]);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "not ours");
         assert_eq!(output.failure(), Some("another file took its name"));
-        assert!(Output::create(&path).is_err());
+        assert!(Output::<Values>::create(&path).is_err());
     }
 }

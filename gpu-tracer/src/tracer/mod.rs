@@ -21,7 +21,7 @@ use crate::process::python;
 use crate::process::stacks::Stacks;
 use crate::trace::trace;
 use mpisee_profile::glob::Glob;
-use mpisee_profile::gpu::Record;
+use mpisee_profile::gpu::FileEntry;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -421,7 +421,7 @@ impl Tracer {
     fn tell_pe(&mut self, pe: u32) {
         self.asks_for_pe = false;
         if self.pe.replace(pe) != Some(pe) {
-            self.write(vec![Record::Pe(pe)]);
+            self.write(vec![FileEntry::Pe(pe)]);
         }
     }
 
@@ -517,16 +517,16 @@ impl Tracer {
 
     /// Writes what is new.
     fn flush(&mut self) {
-        let records = self.counts.records(&self.registry, &self.stacks, |it| self.backend.device_name(it));
-        if !records.is_empty() || self.counts.has_changed() {
-            self.write(records);
+        let entries = self.counts.entries(&self.registry, &self.stacks, |it| self.backend.device_name(it));
+        if !entries.is_empty() || self.counts.has_changed() {
+            self.write(entries);
         }
     }
 
-    fn write(&mut self, records: Vec<Record>) {
+    fn write(&mut self, entries: Vec<FileEntry>) {
         let values = self.counts.take_changed();
         if let Some(output) = &mut self.output {
-            output.write(&records, &values);
+            output.write(&entries, &values);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::memory::registry::Where;
 use crate::memory::sharing::{Own, Physical, Source};
 use crate::process::descriptor;
 use crate::process::driver::{ON_HOST, size_of_mapping};
-use mpisee_profile::gpu::{Descriptor, Handle, Record};
+use mpisee_profile::gpu::{Descriptor, FileEntry, Handle};
 use std::collections::HashSet;
 use std::ffi::c_int;
 
@@ -133,7 +133,7 @@ impl Tracer {
         let mut records = self.counts.object(object, &self.stacks);
         records.extend(handles.into_iter().map(|handle| {
             let (device, name) = (device.clone(), name.clone());
-            Record::Export { handle, device, object, name }
+            FileEntry::Export { handle, device, object, name }
         }));
         self.write(records);
     }

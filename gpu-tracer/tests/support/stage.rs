@@ -1,7 +1,7 @@
 //! The whole tracer in a program, with a fake driver, Sanitizer and NVBit.
 
 use super::{build, build_cpp, build_driver, tracer};
-use mpisee_collect::gpu::{GpuRecord, join, parts};
+use mpisee_collect::gpu::{GpuPart, join, parts};
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::rows::GpuRow;
 use std::fs;
@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 /// Backend that gets the tracer into kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BackEnd {
+pub enum Backend {
     /// The Sanitizer API, of the fake driver.
     Sanitizer,
     /// NVBit, `tests/fake/nvbit.cpp`.
@@ -18,31 +18,31 @@ pub enum BackEnd {
 }
 
 /// Both, for tests that hold for either.
-pub const BOTH: [BackEnd; 2] = [BackEnd::Sanitizer, BackEnd::Nvbit];
+pub const BOTH: [Backend; 2] = [Backend::Sanitizer, Backend::Nvbit];
 
 /// A folder with what a run needs, and what it leaves.
 pub struct Stage {
     folder: tempfile::TempDir,
-    pub back_end: BackEnd,
+    pub backend: Backend,
 }
 
 impl Stage {
     /// One with `tests/fake/program.c`.
-    pub fn new(back_end: BackEnd) -> Stage {
-        let stage = Stage::without_program(back_end);
+    pub fn new(backend: Backend) -> Stage {
+        let stage = Stage::without_program(backend);
         stage.build(&["tests/fake/program.c"], "program", &[]);
         stage
     }
 
     /// One in which others run.
-    pub fn without_program(back_end: BackEnd) -> Stage {
+    pub fn without_program(backend: Backend) -> Stage {
         let folder = tempfile::tempdir().unwrap();
-        let stage = Stage { folder, back_end };
+        let stage = Stage { folder, backend };
         fs::copy(tracer(), stage.path("libmpisee_gpu.so")).unwrap();
         fs::write(stage.path("patches.fatbin"), "").unwrap();
         fs::create_dir(stage.path("segments")).unwrap();
         build_driver(&stage.path("libcuda.so.1"), &[]);
-        if back_end == BackEnd::Nvbit {
+        if backend == Backend::Nvbit {
             let sources = ["nvbit/tool.cpp", "tests/fake/nvbit.cpp"];
             let linked = stage.linked();
             let linked: Vec<&str> = linked.iter().map(String::as_str).collect();
@@ -77,9 +77,9 @@ impl Stage {
 
     /// A program that has the tracer.
     pub fn command(&self, program: &Path) -> Command {
-        let injected = match self.back_end {
-            BackEnd::Sanitizer => "libmpisee_gpu.so",
-            BackEnd::Nvbit => "libmpisee_gpu_nvbit.so",
+        let injected = match self.backend {
+            Backend::Sanitizer => "libmpisee_gpu.so",
+            Backend::Nvbit => "libmpisee_gpu_nvbit.so",
         };
         let mut command = Command::new(program);
         command
@@ -96,7 +96,7 @@ impl Stage {
     }
 
     /// The same before owners are known.
-    pub fn parts(&self) -> Vec<GpuRecord> {
+    pub fn parts(&self) -> Vec<GpuPart> {
         let files: Vec<PathBuf> = self.left();
         assert_eq!(files.len(), 1, "{files:?}");
         parts(&GpuFile::read(&files[0]).unwrap().unwrap(), 5)

@@ -1,14 +1,14 @@
 //! Copies that the host asks for: from the counters of a process to rows.
 
-use super::GpuRecord;
+use super::GpuPart;
 use super::part::{Copied, Staged};
 use mpisee_profile::gpu::{CopyEnd, DriverCalls};
 use mpisee_profile::rows::{CopyMode, CopyRow, MessageEnd, Seconds, StagedRow};
 
 /// Fills in the names of communicators, by their numbers. Copies for one that has none are left out.
-pub fn name_communicators(parts: &mut Vec<GpuRecord>, names: &[String]) {
+pub fn name_communicators(parts: &mut Vec<GpuPart>, names: &[String]) {
     parts.retain_mut(|part| {
-        let GpuRecord::Staged(staged, _) = part else { return true };
+        let GpuPart::Staged(staged, _) = part else { return true };
         if let Some(name) = names.get(staged.number as usize) {
             staged.comm.clone_from(name);
         }
@@ -17,12 +17,12 @@ pub fn name_communicators(parts: &mut Vec<GpuRecord>, names: &[String]) {
 }
 
 /// The rows of `copies.csv` and `staged.csv`, in the order of ranks.
-pub fn copies(parts: &[GpuRecord]) -> (Vec<CopyRow>, Vec<StagedRow>) {
+pub fn copies(parts: &[GpuPart]) -> (Vec<CopyRow>, Vec<StagedRow>) {
     let (mut calls, mut staged) = (Vec::new(), Vec::new());
     for part in parts {
         match part {
-            GpuRecord::Calls(kind, copied) => calls.push(call_row(kind, copied)),
-            GpuRecord::Staged(kind, copied) => staged.push(staged_row(kind, copied)),
+            GpuPart::Calls(kind, copied) => calls.push(call_row(kind, copied)),
+            GpuPart::Staged(kind, copied) => staged.push(staged_row(kind, copied)),
             _ => {}
         }
     }
@@ -70,7 +70,7 @@ fn staged_row(staged: &Staged, copied: &Copied) -> StagedRow {
 mod tests {
     use super::super::parts;
     use super::*;
-    use mpisee_profile::gpu::{GpuFile, Record, Values};
+    use mpisee_profile::gpu::{CopyValues, FileEntry, GpuFile};
     use mpisee_profile::rows::Memory;
 
     fn file() -> GpuFile {
@@ -84,30 +84,24 @@ mod tests {
             line: String::new(),
         };
         let (host, device) = (end(Memory::Host, ""), end(Memory::Device, "GPU-a"));
-        let records = vec![
-            Record::Calls { id: 0, kind: kind("cuMemcpyDtoH", device.clone(), host) },
-            Record::Calls { id: 2, kind: kind("cuMemsetD8Async", None, device) },
-            Record::Staged { id: 4, comm: 1, is_sent: true, memory: Memory::Host, is_async: false },
-            Record::Staged { id: 6, comm: 9, is_sent: false, memory: Memory::Pinned, is_async: true },
+        let entries = vec![
+            FileEntry::Calls { id: 0, kind: kind("cuMemcpyDtoH", device.clone(), host) },
+            FileEntry::Calls { id: 1, kind: kind("cuMemsetD8Async", None, device) },
+            FileEntry::Staged { id: 2, comm: 1, is_sent: true, memory: Memory::Host, is_async: false },
+            FileEntry::Staged { id: 3, comm: 9, is_sent: false, memory: Memory::Pinned, is_async: true },
         ];
-        let value = |accesses, extra| Values { accesses, extra, ..Values::default() };
-        let values = [
-            (0, value(2, 300)),
-            (1, value(5_000, 0)),
-            (4, value(1, 100)),
-            (5, value(2_000, 0)),
-            (6, value(1, 1)),
-        ];
-        GpuFile { records, values: values.into() }
+        let values = |count, bytes, nanoseconds| CopyValues { count, bytes, nanoseconds };
+        let copies = [(0, values(2, 300, 5_000)), (2, values(1, 100, 2_000)), (3, values(1, 1, 0))];
+        GpuFile { entries, copies: copies.into(), ..GpuFile::default() }
     }
 
     #[test]
-    fn rows_have_the_values_of_two_counters_and_the_name_of_the_communicator() {
+    fn rows_have_the_values_of_their_counter_and_the_name_of_the_communicator() {
         let mut parts = parts(&file(), 3);
         name_communicators(&mut parts, &["W".to_owned(), "W_d1".to_owned()]);
         // As they travel between ranks.
         let text = serde_json::to_string(&parts).unwrap();
-        assert_eq!(serde_json::from_str::<Vec<GpuRecord>>(&text).unwrap(), parts);
+        assert_eq!(serde_json::from_str::<Vec<GpuPart>>(&text).unwrap(), parts);
         let (calls, staged) = copies(&parts);
         assert_eq!(calls.len(), 1, "what was never called has no row: {calls:?}");
         let row = &calls[0];

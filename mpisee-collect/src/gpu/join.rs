@@ -1,7 +1,7 @@
 //! Finds the owners of imported memory. The rank that exported it has the same handle, so that ranks need not
 //! communicate while the program runs.
 
-use super::{GpuRecord, Import, part};
+use super::{GpuPart, Import, part};
 use mpisee_profile::gpu::{Handle, Owners, common};
 use mpisee_profile::rows::{BinaryRow, GpuRow, PeRow};
 use std::collections::{BTreeSet, HashMap};
@@ -19,13 +19,13 @@ pub struct Exports(Owners<Owner>);
 
 impl Exports {
     /// Adds the exports of a rank.
-    pub fn add(&mut self, parts: impl IntoIterator<Item = GpuRecord>) {
+    pub fn add(&mut self, parts: impl IntoIterator<Item = GpuPart>) {
         for part in parts {
             match part {
-                GpuRecord::Export { handle, rank, device, object } => {
+                GpuPart::Export { handle, rank, device, object } => {
                     self.0.insert(handle, Owner { rank, device, object });
                 }
-                GpuRecord::Pe { rank, pe } => {
+                GpuPart::Pe { rank, pe } => {
                     self.0
                         .insert(Handle::Pe(pe), Owner { rank, device: String::new(), object: String::new() });
                 }
@@ -54,9 +54,9 @@ impl Exports {
     }
 
     /// Fills in the owners in the rows of a rank. A row that keeps its import has an unknown owner.
-    pub fn fill_all(&self, parts: &mut Vec<GpuRecord>) {
+    pub fn fill_all(&self, parts: &mut Vec<GpuPart>) {
         for part in parts.iter_mut() {
-            if let GpuRecord::Row(row, import) = part {
+            if let GpuPart::Row(row, import) = part {
                 import.take_if(|it| self.fill(row, it));
             }
         }
@@ -65,14 +65,14 @@ impl Exports {
 }
 
 /// Merges rows that differed only by their handles: those of one owner and one object.
-fn merge_rows(parts: &mut Vec<GpuRecord>) {
+fn merge_rows(parts: &mut Vec<GpuPart>) {
     let mut places = HashMap::new();
-    let mut merged: Vec<GpuRecord> = Vec::with_capacity(parts.len());
+    let mut merged: Vec<GpuPart> = Vec::with_capacity(parts.len());
     for part in std::mem::take(parts) {
-        if let GpuRecord::Row(row, import) = &part {
+        if let GpuPart::Row(row, import) = &part {
             let key = (row.rank, row.peer_rank, part::key(row, import.as_ref()));
             let place = *places.entry(key).or_insert(merged.len());
-            if let Some(GpuRecord::Row(sum, _)) = merged.get_mut(place) {
+            if let Some(GpuPart::Row(sum, _)) = merged.get_mut(place) {
                 part::add(sum, row);
                 continue;
             }
@@ -83,36 +83,36 @@ fn merge_rows(parts: &mut Vec<GpuRecord>) {
 }
 
 /// Returns whether owners of rows are to be looked for.
-pub fn needs_owners(parts: &[GpuRecord]) -> bool {
-    parts.iter().any(|part| matches!(part, GpuRecord::Row(_, Some(_))))
+pub fn needs_owners(parts: &[GpuPart]) -> bool {
+    parts.iter().any(|part| matches!(part, GpuPart::Row(_, Some(_))))
 }
 
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
 /// An allocation that was exported under several names has the last one. The owner of a handle that no rank exported is
 /// unknown: it may be a process without the profiler.
-pub fn join(mut parts: Vec<GpuRecord>) -> (Vec<GpuRow>, Vec<String>) {
+pub fn join(mut parts: Vec<GpuPart>) -> (Vec<GpuRow>, Vec<String>) {
     let mut owners = Exports::default();
     owners.add(
-        parts.iter().filter(|part| matches!(part, GpuRecord::Export { .. } | GpuRecord::Pe { .. })).cloned(),
+        parts.iter().filter(|part| matches!(part, GpuPart::Export { .. } | GpuPart::Pe { .. })).cloned(),
     );
     owners.fill_all(&mut parts);
     let (mut rows, mut notes, mut orphans) = (Vec::new(), Vec::new(), 0u64);
     for part in parts {
         match part {
-            GpuRecord::Row(row, import) => {
+            GpuPart::Row(row, import) => {
                 orphans += u64::from(import.is_some());
                 rows.push(row);
             }
-            GpuRecord::Note { rank, text } => notes.push(format!("rank {rank}: {text}")),
-            GpuRecord::Lost { rank, accesses, why } => notes
+            GpuPart::Note { rank, text } => notes.push(format!("rank {rank}: {text}")),
+            GpuPart::Lost { rank, accesses, why } => notes
                 .push(format!("rank {rank}: {accesses} accesses of GPU kernels are not in gpu.csv: {why}")),
-            GpuRecord::Export { .. }
-            | GpuRecord::Device(_)
-            | GpuRecord::Pe { .. }
-            | GpuRecord::Binary(_)
-            | GpuRecord::Calls(..)
-            | GpuRecord::Staged(..) => {}
+            GpuPart::Export { .. }
+            | GpuPart::Device(_)
+            | GpuPart::Pe { .. }
+            | GpuPart::Binary(_)
+            | GpuPart::Calls(..)
+            | GpuPart::Staged(..) => {}
         }
     }
     if orphans > 0 {
@@ -127,9 +127,9 @@ pub fn join(mut parts: Vec<GpuRecord>) -> (Vec<GpuRow>, Vec<String>) {
 }
 
 /// The PE of NVSHMEM of each rank that is one.
-pub fn processing_elements(parts: &[GpuRecord]) -> Vec<PeRow> {
+pub fn processing_elements(parts: &[GpuPart]) -> Vec<PeRow> {
     let rows = parts.iter().filter_map(|part| match part {
-        GpuRecord::Pe { rank, pe } => Some((*rank, *pe)),
+        GpuPart::Pe { rank, pe } => Some((*rank, *pe)),
         _ => None,
     });
     let rows: BTreeSet<(u32, u32)> = rows.collect();
@@ -137,9 +137,9 @@ pub fn processing_elements(parts: &[GpuRecord]) -> Vec<PeRow> {
 }
 
 /// The files in which call stacks of any rank have addresses, each once.
-pub fn binaries(parts: &[GpuRecord]) -> Vec<BinaryRow> {
+pub fn binaries(parts: &[GpuPart]) -> Vec<BinaryRow> {
     let files = parts.iter().filter_map(|part| match part {
-        GpuRecord::Binary(row) => Some((row.file.clone(), row.build_id.clone())),
+        GpuPart::Binary(row) => Some((row.file.clone(), row.build_id.clone())),
         _ => None,
     });
     let files: BTreeSet<(String, String)> = files.collect();
@@ -150,11 +150,11 @@ pub fn binaries(parts: &[GpuRecord]) -> Vec<BinaryRow> {
 mod tests {
     use super::super::parts;
     use super::*;
-    use mpisee_profile::gpu::{Access, Descriptor, GpuFile, Record, RemoteMemory, Values};
+    use mpisee_profile::gpu::{Access, Descriptor, FileEntry, GpuFile, RemoteMemory, Values};
     use mpisee_profile::rows::GpuMemory;
 
-    fn counter(id: u32, range: u32, width: u32) -> Record {
-        Record::Counter {
+    fn counter(id: u32, range: u32, width: u32) -> FileEntry {
+        FileEntry::Counter {
             id,
             device: "GPU-a".to_owned(),
             kernel: "halo".to_owned(),
@@ -166,13 +166,13 @@ mod tests {
         }
     }
 
-    fn range(id: u32, place: RemoteMemory, name: &str) -> Record {
-        Record::Range { id, place, object: 0, name: name.to_owned() }
+    fn range(id: u32, place: RemoteMemory, name: &str) -> FileEntry {
+        FileEntry::Range { id, place, object: 0, name: name.to_owned() }
     }
 
     fn importer() -> GpuFile {
-        let records = vec![
-            Record::Object { id: 0, stack: "app+0x1".to_owned() },
+        let entries = vec![
+            FileEntry::Object { id: 0, stack: "app+0x1".to_owned() },
             range(1, RemoteMemory::Ipc("ab".to_owned()), ""),
             range(2, RemoteMemory::Pinned, "flags"),
             range(3, RemoteMemory::Ipc("cd".to_owned()), ""),
@@ -186,17 +186,17 @@ mod tests {
         let value = |accesses, extra| Values { accesses, extra, variance: 0 };
         let values =
             [(0, value(100, 0)), (1, value(7, 0)), (2, value(5, 0)), (3, value(11, 0)), (4, value(2, 4096))];
-        GpuFile { records, values: values.into() }
+        GpuFile { entries, values: values.into(), ..GpuFile::default() }
     }
 
     fn exporter() -> GpuFile {
-        let export = |handle: &str, name: &str| Record::Export {
+        let export = |handle: &str, name: &str| FileEntry::Export {
             handle: Handle::Ipc(handle.to_owned()),
             device: "GPU-b".to_owned(),
             object: 0,
             name: name.to_owned(),
         };
-        GpuFile { records: vec![export("ab", "ghost cells")], ..GpuFile::default() }
+        GpuFile { entries: vec![export("ab", "ghost cells")], ..GpuFile::default() }
     }
 
     #[test]
@@ -237,8 +237,8 @@ mod tests {
     fn several_exports_give_their_common_owner_and_keep_names_of_the_importer() {
         let imported = |handle: Option<Handle>| RemoteMemory::Imported { device: String::new(), handle };
         let importer = GpuFile {
-            records: vec![
-                Record::Object { id: 0, stack: "app+0x1".to_owned() },
+            entries: vec![
+                FileEntry::Object { id: 0, stack: "app+0x1".to_owned() },
                 range(1, imported(Some(descriptor(3, 4096))), ""),
                 range(2, imported(Some(descriptor(3, 8192))), ""),
                 range(3, imported(Some(descriptor(3, 8192))), "mine"),
@@ -255,24 +255,25 @@ mod tests {
             values: (0..6)
                 .map(|id| (id, Values { accesses: u64::from(id) + 1, ..Values::default() }))
                 .collect(),
+            ..GpuFile::default()
         };
-        let export = |number: u64, bytes: u64, name: &str| Record::Export {
+        let export = |number: u64, bytes: u64, name: &str| FileEntry::Export {
             handle: descriptor(number, bytes),
             device: "GPU-b".to_owned(),
             object: 0,
             name: name.to_owned(),
         };
         let exporter = GpuFile {
-            records: vec![
+            entries: vec![
                 export(3, 4096, "early"),
                 export(67, 8192, "one"),
                 export(131, 8192, "other"),
                 export(3, 4096, "late"),
-                Record::Pe(5),
+                FileEntry::Pe(5),
             ],
             ..GpuFile::default()
         };
-        let all: Vec<GpuRecord> = parts(&importer, 1).into_iter().chain(parts(&exporter, 3)).collect();
+        let all: Vec<GpuPart> = parts(&importer, 1).into_iter().chain(parts(&exporter, 3)).collect();
         assert_eq!(processing_elements(&all), [PeRow { rank: 3, pe: 5 }]);
         let (rows, notes) = join(all);
         let seen: Vec<_> =
@@ -294,10 +295,10 @@ mod tests {
     #[test]
     fn a_file_of_many_ranks_is_told_once() {
         let file = |build_id: &str| GpuFile {
-            records: vec![Record::Binary { file: "/app".to_owned(), build_id: build_id.to_owned() }],
+            entries: vec![FileEntry::Binary { file: "/app".to_owned(), build_id: build_id.to_owned() }],
             ..GpuFile::default()
         };
-        let all: Vec<GpuRecord> =
+        let all: Vec<GpuPart> =
             ["ab", "ab", ""].iter().zip(0..).flat_map(|(id, rank)| parts(&file(id), rank)).collect();
         let row = |build_id: &str| BinaryRow { file: "/app".to_owned(), build_id: build_id.to_owned() };
         assert_eq!(binaries(&all), [row(""), row("ab")]);
@@ -307,21 +308,23 @@ mod tests {
     #[test]
     fn sampled_counts_are_scaled_and_have_an_error() {
         let file = GpuFile {
-            records: vec![Record::Sampled(100), range(1, RemoteMemory::Managed, "m"), counter(0, 1, 4)],
+            entries: vec![FileEntry::Sampled(100), range(1, RemoteMemory::Managed, "m"), counter(0, 1, 4)],
             values: [(0, Values { accesses: 320, extra: 10 * 32 * 32, variance: 0 })].into(),
+            ..GpuFile::default()
         };
         let (rows, _) = join(parts(&file, 0));
         assert_eq!((rows[0].accesses, rows[0].bytes, rows[0].sampled), (32_000, 128_000, 100));
         assert!((rows[0].error - (10_240.0f64 * 9_900.0).sqrt()).abs() < 1e-6);
         // Of intervals the tracer has scaled.
         let file = GpuFile {
-            records: vec![
-                Record::Sampled(1),
-                Record::Intervals(20),
+            entries: vec![
+                FileEntry::Sampled(1),
+                FileEntry::Intervals(20),
                 range(1, RemoteMemory::Managed, "m"),
                 counter(0, 1, 4),
             ],
             values: [(0, Values { accesses: 321, extra: 7, variance: 144 })].into(),
+            ..GpuFile::default()
         };
         let (rows, _) = join(parts(&file, 0));
         let row = &rows[0];

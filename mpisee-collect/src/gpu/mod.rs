@@ -7,7 +7,7 @@ mod part;
 
 pub use copies::{copies, name_communicators};
 pub use join::{Exports, binaries, join, needs_owners, processing_elements};
-pub use part::{Copied, GpuRecord, Import, Staged, parts};
+pub use part::{Copied, GpuPart, Import, Staged, parts};
 
 use crate::process;
 use std::path::{Path, PathBuf};

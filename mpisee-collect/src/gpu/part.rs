@@ -1,14 +1,16 @@
 //! Turns the file of one process's GPU counts into its part of gpu.csv, copies.csv and staged.csv: rows, exported memory, and counts of what was
 //! lost.
 
-use mpisee_profile::gpu::{Access, DriverCalls, GpuFile, Handle, Record, RemoteMemory, Values};
+use mpisee_profile::gpu::{
+    Access, CopyValues, DriverCalls, FileEntry, GpuFile, Handle, RemoteMemory, Values,
+};
 use mpisee_profile::rows::{BinaryRow, GpuMemory, GpuRow, Memory};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A part of a rank's GPU results, sent as a line of JSON to where the profile is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum GpuRecord {
+pub enum GpuPart {
     /// A row; and for memory of another process, the handle by which its owner may have exported it.
     Row(GpuRow, Option<Import>),
     /// Memory that the rank made accessible to others.
@@ -93,62 +95,60 @@ pub struct Import {
 }
 
 /// The rows of a rank, with those of one kernel, line and object in one.
-pub fn parts(file: &GpuFile, rank: u32) -> Vec<GpuRecord> {
-    let records = RecordsById::of(file);
+pub fn parts(file: &GpuFile, rank: u32) -> Vec<GpuPart> {
+    let entries = EntriesById::of(file);
     let mut rows: Vec<(GpuRow, Option<Import>)> = Vec::new();
     let mut places = HashMap::new();
     let mut others = Vec::new();
-    for record in &file.records {
-        match record {
-            Record::Counter { id, .. } => {
+    for entry in &file.entries {
+        match entry {
+            FileEntry::Counter { id, .. } => {
                 let values = file.values.get(id).copied().unwrap_or_default();
-                let Some((row, import)) = records.row(rank, record, values) else { continue };
+                let Some((row, import)) = entries.row(rank, entry, values) else { continue };
                 let place = *places.entry(key(&row, import.as_ref())).or_insert(rows.len());
                 match rows.get_mut(place) {
                     Some((sum, _)) => add(sum, &row),
                     None => rows.push((row, import)),
                 }
             }
-            Record::Export { handle, device, object, name } => others.push(GpuRecord::Export {
+            FileEntry::Export { handle, device, object, name } => others.push(GpuPart::Export {
                 handle: handle.clone(),
                 rank,
                 device: device.clone(),
-                object: records.object(*object, name),
+                object: entries.object(*object, name),
             }),
-            Record::Binary { file, build_id } => {
-                others.push(GpuRecord::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
+            FileEntry::Binary { file, build_id } => {
+                others.push(GpuPart::Binary(BinaryRow { file: file.clone(), build_id: build_id.clone() }));
             }
-            Record::Device(device) => others.push(GpuRecord::Device(device.clone())),
-            Record::Pe(pe) => others.push(GpuRecord::Pe { rank, pe: *pe }),
-            Record::Calls { id, kind } => others.extend(calls(file, rank, *id, kind)),
-            Record::Staged { .. } => others.extend(staged(file, rank, record)),
-            Record::Note(text) => others.push(GpuRecord::Note { rank, text: text.clone() }),
+            FileEntry::Device(device) => others.push(GpuPart::Device(device.clone())),
+            FileEntry::Pe(pe) => others.push(GpuPart::Pe { rank, pe: *pe }),
+            FileEntry::Calls { id, kind } => others.extend(calls(file, rank, *id, kind)),
+            FileEntry::Staged { .. } => others.extend(staged(file, rank, entry)),
+            FileEntry::Note(text) => others.push(GpuPart::Note { rank, text: text.clone() }),
             _ => {}
         }
     }
-    let lost = |(&why, &accesses): (&&str, &u64)| GpuRecord::Lost { rank, accesses, why: why.to_owned() };
-    others.extend(records.lost.iter().map(lost));
-    rows.into_iter().map(|(row, import)| GpuRecord::Row(row, import)).chain(others).collect()
+    let lost = |(&why, &accesses): (&&str, &u64)| GpuPart::Lost { rank, accesses, why: why.to_owned() };
+    others.extend(entries.lost.iter().map(lost));
+    rows.into_iter().map(|(row, import)| GpuPart::Row(row, import)).chain(others).collect()
 }
 
-/// The values of two counters. `None` if nothing was counted.
+/// The values of a counter of copies. `None` if nothing was counted.
 fn copied(file: &GpuFile, rank: u32, id: u32) -> Option<Copied> {
-    let of = |id: u32| file.values.get(&id).copied().unwrap_or_default();
-    let (counted, time) = (of(id), of(id.wrapping_add(1)));
-    let (count, bytes, nanoseconds) = (counted.accesses, counted.extra, time.accesses);
+    let &CopyValues { count, bytes, nanoseconds } = file.copies.get(&id)?;
     (count > 0).then_some(Copied { rank, count, bytes, nanoseconds })
 }
 
 /// The calls of one kind.
-fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<GpuRecord> {
-    Some(GpuRecord::Calls(kind.clone(), copied(file, rank, id)?))
+fn calls(file: &GpuFile, rank: u32, id: u32, kind: &DriverCalls) -> Option<GpuPart> {
+    Some(GpuPart::Calls(kind.clone(), copied(file, rank, id)?))
 }
 
 /// Copies for messages, without the communicator's name.
-fn staged(file: &GpuFile, rank: u32, record: &Record) -> Option<GpuRecord> {
-    let &Record::Staged { id, comm: number, is_sent, memory, is_async } = record else { return None };
+fn staged(file: &GpuFile, rank: u32, entry: &FileEntry) -> Option<GpuPart> {
+    let &FileEntry::Staged { id, comm: number, is_sent, memory, is_async } = entry else { return None };
     let staged = Staged { number, comm: String::new(), is_sent, memory, is_async };
-    Some(GpuRecord::Staged(staged, copied(file, rank, id)?))
+    Some(GpuPart::Staged(staged, copied(file, rank, id)?))
 }
 
 pub(super) type Key = (String, String, String, String, String, String, Access, u32, Option<Import>);
@@ -175,8 +175,8 @@ pub(super) fn add(sum: &mut GpuRow, row: &GpuRow) {
     sum.error = sum.error.hypot(row.error);
 }
 
-/// The records of a file, by number.
-struct RecordsById<'f> {
+/// The entries of a file, by number.
+struct EntriesById<'f> {
     /// One warp in this many was counted.
     warps: u32,
     /// One interval in this many was counted.
@@ -186,32 +186,32 @@ struct RecordsById<'f> {
     lost: HashMap<&'f str, u64>,
 }
 
-impl<'f> RecordsById<'f> {
+impl<'f> EntriesById<'f> {
     fn of(file: &'f GpuFile) -> Self {
-        let mut records = RecordsById {
+        let mut entries = EntriesById {
             warps: 1,
             intervals: 1,
             stacks: HashMap::new(),
             ranges: HashMap::new(),
             lost: HashMap::new(),
         };
-        for record in &file.records {
-            match record {
-                Record::Sampled(n) => records.warps = (*n).max(1),
-                Record::Intervals(n) => records.intervals = (*n).max(1),
-                Record::Object { id, stack } => {
-                    records.stacks.insert(*id, stack);
+        for entry in &file.entries {
+            match entry {
+                FileEntry::Sampled(n) => entries.warps = (*n).max(1),
+                FileEntry::Intervals(n) => entries.intervals = (*n).max(1),
+                FileEntry::Object { id, stack } => {
+                    entries.stacks.insert(*id, stack);
                 }
-                Record::Range { id, place, object, name } => {
-                    records.ranges.insert(*id, (place, *object, name));
+                FileEntry::Range { id, place, object, name } => {
+                    entries.ranges.insert(*id, (place, *object, name));
                 }
-                Record::Lost { accesses, why } => {
-                    records.lost.insert(why, *accesses);
+                FileEntry::Lost { accesses, why } => {
+                    entries.lost.insert(why, *accesses);
                 }
                 _ => {}
             }
         }
-        records
+        entries
     }
 
     fn object(&self, object: u32, name: &str) -> String {
@@ -219,8 +219,9 @@ impl<'f> RecordsById<'f> {
     }
 
     /// The row of one counter; none of one that is empty, or whose allocation is unknown.
-    fn row(&self, rank: u32, counter: &Record, values: Values) -> Option<(GpuRow, Option<Import>)> {
-        let Record::Counter { device, kernel, source, launched, range, access, width, .. } = counter else {
+    fn row(&self, rank: u32, counter: &FileEntry, values: Values) -> Option<(GpuRow, Option<Import>)> {
+        let FileEntry::Counter { device, kernel, source, launched, range, access, width, .. } = counter
+        else {
             return None;
         };
         let &(place, object, name) = self.ranges.get(range)?;

@@ -8,7 +8,7 @@ mod mapped;
 mod partner;
 mod world;
 
-use crate::gpu::{GpuRecord, parts};
+use crate::gpu::{GpuPart, parts};
 use crate::process;
 use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile};
@@ -438,12 +438,12 @@ impl Segment {
     }
 
     /// The GPU counts of the process, if it has any.
-    pub fn gpu(&self) -> Result<Vec<GpuRecord>> {
+    pub fn gpu(&self) -> Result<Vec<GpuPart>> {
         let path = self.gpu_path();
         if std::fs::symlink_metadata(&path).is_err() {
             return Ok(Vec::new());
         }
-        let read = || -> Result<Vec<GpuRecord>> {
+        let read = || -> Result<Vec<GpuPart>> {
             let (file, _) = open(&path, self.user)?;
             let mut content = Vec::new();
             file.take(MOST_BYTES).read_to_end(&mut content).context("cannot read it")?;

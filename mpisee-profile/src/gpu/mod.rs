@@ -1,7 +1,7 @@
 //! Accesses of GPU kernels, or copies of the host: the file in which a process counts them.
 //!
 //! The file lies beside the process's segment and outlives the process as that does. It is a header, then blocks of a
-//! kind, a length and that many bytes: records, as JSON, which are written once, and values of counters, which are
+//! kind, a length and that many bytes: entries, as JSON, which are written once, and values of counters, which are
 //! overwritten in place. It grows at the end; nothing moves.
 
 mod owners;
@@ -16,14 +16,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The first bytes of the file; the last is the version.
-pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x02";
-/// A block with a [`Record`].
-pub const RECORD: u32 = 1;
-/// A block with [`VALUES_BYTES`] of a counter.
+pub const MAGIC: [u8; 8] = *b"mpgpu\0\0\x03";
+/// A block with a [`FileEntry`].
+pub const ENTRY: u32 = 1;
+/// A block with [`VALUES_BYTES`] of a counter of accesses.
 pub const VALUES: u32 = 2;
+/// A block with [`VALUES_BYTES`] of a counter of copies.
+pub const COPY_VALUES: u32 = 3;
 /// Bytes before what a block holds: kind and length, both `u32`, little endian as everything here.
 pub const BLOCK_HEADER_BYTES: usize = 8;
-/// The number of the counter and its [`Values`]; each `u64`.
+/// The number of the counter and its [`Values`] or [`CopyValues`]; each `u64`.
 pub const VALUES_BYTES: usize = 32;
 
 /// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel, and `namespace` the number
@@ -89,9 +91,9 @@ impl RemoteMemory {
     }
 }
 
-/// A record of the file, written once.
+/// An entry of the file, written once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Record {
+pub enum FileEntry {
     /// N, where one warp in N is counted; 1: every warp.
     Sampled(u32),
     /// N, where of the intervals between two waits of the program one in N is counted. Values are estimates then.
@@ -103,7 +105,7 @@ pub enum Record {
         /// Return addresses, innermost first: `app+0x1a2b < app+0x3c4d`.
         stack: String,
     },
-    /// An allocation that was accessed. A later record of the same number takes the place of an earlier one.
+    /// An allocation that was accessed. A later entry of the same number takes the place of an earlier one.
     Range {
         /// Its number.
         id: u32,
@@ -114,7 +116,7 @@ pub enum Record {
         /// The name that the program gave it, or nothing.
         name: String,
     },
-    /// Memory that was made accessible to other processes. A later record of the same handle takes the place of an
+    /// Memory that was made accessible to other processes. A later entry of the same handle takes the place of an
     /// earlier one.
     Export {
         /// The handle by which other processes import it.
@@ -165,17 +167,16 @@ pub enum Record {
         /// Its GNU build ID, in hexadecimal; empty if it has none.
         build_id: String,
     },
-    /// Calls of the driver that copy, set or launch, all of one kind. The values of `id` are calls and bytes, those of
-    /// the next number nanoseconds and nothing.
+    /// Calls of the driver that copy, set or launch, all of one kind, whose counter has [`CopyValues`].
     Calls {
-        /// The number of the first of two counters.
+        /// The number of the counter.
         id: u32,
         /// The kind.
         kind: DriverCalls,
     },
-    /// Copies for MPI's messages on a communicator. Values as of `Calls`, of matches in place of calls.
+    /// Copies for MPI's messages on a communicator, whose counter has [`CopyValues`].
     Staged {
-        /// The number of the first of two counters.
+        /// The number of the counter.
         id: u32,
         /// The communicator's number in the segment.
         comm: u32,
@@ -214,25 +215,63 @@ pub struct CopyEnd {
     pub device: String,
 }
 
-/// The values of a counter.
+/// The values of a counter of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values {
-    /// Accesses that were counted, not scaled; with [`Record::Intervals`] those that all intervals had, by estimate.
+    /// Accesses that were counted, not scaled; with [`FileEntry::Intervals`] those that all intervals had, by estimate.
     pub accesses: u64,
     /// Of copies of any length, their bytes; else, if only some warps are counted, the sum of the squares of the
     /// accesses that a warp made at once.
     pub extra: u64,
-    /// With [`Record::Intervals`] the square of the standard error of `accesses`.
+    /// With [`FileEntry::Intervals`] the square of the standard error of `accesses`.
     pub variance: u64,
+}
+
+/// The values of a counter of copies: of calls of the driver, or of copies for messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyValues {
+    /// Calls, or matches of copies with messages.
+    pub count: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Time of the host, in nanoseconds.
+    pub nanoseconds: u64,
+}
+
+/// Values of a counter, of one kind.
+pub trait CounterValues: Copy {
+    /// The kind of their block.
+    const KIND: u32;
+
+    /// The words behind the number of the counter.
+    fn words(self) -> [u64; 3];
+}
+
+impl CounterValues for Values {
+    const KIND: u32 = VALUES;
+
+    fn words(self) -> [u64; 3] {
+        [self.accesses, self.extra, self.variance]
+    }
+}
+
+impl CounterValues for CopyValues {
+    const KIND: u32 = COPY_VALUES;
+
+    fn words(self) -> [u64; 3] {
+        [self.count, self.bytes, self.nanoseconds]
+    }
 }
 
 /// The file, read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpuFile {
-    /// Records in order.
-    pub records: Vec<Record>,
-    /// Values by the counter's number.
+    /// Entries in order.
+    pub entries: Vec<FileEntry>,
+    /// Values of accesses, by the counter's number.
     pub values: BTreeMap<u32, Values>,
+    /// Values of copies, by the counter's number.
+    pub copies: BTreeMap<u32, CopyValues>,
 }
 
 impl GpuFile {
@@ -257,14 +296,18 @@ impl GpuFile {
             let length = usize::try_from(length).map_err(|_| wrong("a block is too long"))?;
             let Some((body, after)) = after.split_at_checked(length) else { break };
             match kind {
-                RECORD => match serde_json::from_slice(body) {
-                    Ok(record) => file.records.push(record),
-                    Err(error) => return Err(wrong(&format!("a record makes no sense: {error}"))),
+                ENTRY => match serde_json::from_slice(body) {
+                    Ok(entry) => file.entries.push(entry),
+                    Err(error) => return Err(wrong(&format!("an entry makes no sense: {error}"))),
                 },
                 VALUES if length == VALUES_BYTES => {
                     let values =
                         Values { accesses: word(body, 8), extra: word(body, 16), variance: word(body, 24) };
                     file.values.insert(word(body, 0) as u32, values);
+                }
+                COPY_VALUES if length == VALUES_BYTES => {
+                    let (count, bytes, nanoseconds) = (word(body, 8), word(body, 16), word(body, 24));
+                    file.copies.insert(word(body, 0) as u32, CopyValues { count, bytes, nanoseconds });
                 }
                 _ => return Err(wrong("a block is of no known kind")),
             }
@@ -279,16 +322,16 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(word.unwrap_or_default())
 }
 
-/// A block with a record.
-pub fn record_block(record: &Record) -> Vec<u8> {
-    // Records are plain; writing them to memory does not fail.
-    block(RECORD, &serde_json::to_vec(record).unwrap_or_default())
+/// A block with an entry.
+pub fn entry_block(entry: &FileEntry) -> Vec<u8> {
+    // Entries are plain; writing them to memory does not fail.
+    block(ENTRY, &serde_json::to_vec(entry).unwrap_or_default())
 }
 
 /// A block with the values of a counter.
-pub fn values_block(counter: u32, values: Values) -> Vec<u8> {
-    let words = [u64::from(counter), values.accesses, values.extra, values.variance];
-    block(VALUES, &words.map(u64::to_le_bytes).concat())
+pub fn values_block<V: CounterValues>(counter: u32, values: V) -> Vec<u8> {
+    let [first, second, third] = values.words();
+    block(V::KIND, &[u64::from(counter), first, second, third].map(u64::to_le_bytes).concat())
 }
 
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
@@ -301,22 +344,24 @@ mod tests {
     use super::*;
 
     fn sample() -> Vec<u8> {
-        let records = [
-            Record::Sampled(1),
-            Record::Object { id: 0, stack: "app+0x10".to_owned() },
-            Record::Lost { accesses: 3, why: "full".to_owned() },
+        let entries = [
+            FileEntry::Sampled(1),
+            FileEntry::Object { id: 0, stack: "app+0x10".to_owned() },
+            FileEntry::Lost { accesses: 3, why: "full".to_owned() },
         ];
         let mut bytes = MAGIC.to_vec();
-        records.iter().for_each(|record| bytes.extend(record_block(record)));
+        entries.iter().for_each(|entry| bytes.extend(entry_block(entry)));
         bytes.extend(values_block(7, Values { accesses: 5, extra: 9, variance: 4 }));
+        bytes.extend(values_block(7, CopyValues { count: 6, bytes: 10, nanoseconds: 8 }));
         bytes
     }
 
     #[test]
     fn written_records_read_back_equal() {
         let file = GpuFile::parse(&sample()).unwrap();
-        assert_eq!(file.records.len(), 3);
-        assert_eq!(file.values[&7], Values { accesses: 5, extra: 9, variance: 4 });
+        assert_eq!(file.entries.len(), 3);
+        assert_eq!(file.values, [(7, Values { accesses: 5, extra: 9, variance: 4 })].into());
+        assert_eq!(file.copies, [(7, CopyValues { count: 6, bytes: 10, nanoseconds: 8 })].into());
     }
 
     #[test]
@@ -324,7 +369,7 @@ mod tests {
         let bytes = sample();
         for end in MAGIC.len()..bytes.len() {
             let file = GpuFile::parse(&bytes[..end]).unwrap();
-            assert!(file.records.len() <= 3 && file.values.is_empty());
+            assert!(file.entries.len() <= 3 && file.copies.is_empty());
         }
     }
 
@@ -335,7 +380,7 @@ mod tests {
         bytes.extend(block(9, b""));
         assert!(GpuFile::parse(&bytes).is_err());
         let mut bytes = sample();
-        bytes.extend(block(RECORD, b"{}"));
+        bytes.extend(block(ENTRY, b"{}"));
         assert!(GpuFile::parse(&bytes).is_err());
     }
 }

@@ -1,13 +1,15 @@
-//! Work that takes the loader's lock, done by a thread of its own.
+//! Work that takes the loader's lock, or more stack than the calling thread has left, done by a thread of its own.
 //!
 //! A thread that calls MPI may not wait for the loader: the one that has its lock may be in a constructor, and wait for that call. And what
 //! a library has may be used only once its constructors have returned, which they have when the lock was free after the library was seen.
 //! So another thread waits for the lock, and the one that calls waits for that thread, but not for long.
 
+use super::stack_room;
 use crate::storage::clock;
 use mpisee_guards::{cancellation, signals};
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::thread;
@@ -19,6 +21,9 @@ const LONGEST_WAIT_NS: i64 = 100_000_000;
 const SHORT_WAIT: Duration = Duration::from_micros(100);
 const MOST_SHORT_WAITS: u32 = 20;
 const MOST_WAITING_CALLS: u32 = 100;
+/// How long a call waits for work that needs more stack than it has; it takes milliseconds. A thread that is in a constructor has the
+/// loader's lock, which the work may wait for.
+const LONGEST_WAIT_FOR_STACK_NS: i64 = 10_000_000_000;
 /// Bytes of the thread's stack, of which the C library takes a part for what threads have of their own.
 const STACK_BYTES: usize = 1 << 20;
 
@@ -50,11 +55,43 @@ pub fn run(work: fn()) -> bool {
         return false;
     }
     WAITING_CALLS.store(0, Ordering::Relaxed);
-    let Some(thread) = start(work) else {
+    let Some(thread) = start(in_thread, work as *mut c_void) else {
         AT_WORK.store(0, Ordering::Release);
         return false;
     };
-    let until = clock::realtime_ns().cast_signed().saturating_add(LONGEST_WAIT_NS);
+    await_end(thread, LONGEST_WAIT_NS);
+    true
+}
+
+/// Does work that needs as many bytes of stack, here or, where fewer are left, in a thread of its own; returns when it is done, or after a
+/// long while. Without memory for a thread it is not done.
+pub fn with_stack(bytes: usize, work: impl FnOnce() + Send + 'static) {
+    if stack_room::is_left(bytes) {
+        return work();
+    }
+    let _not_cancelled = cancellation::hold();
+    let _held = signals::hold_all([]);
+    let work: Box<Work> = Box::new(Box::new(work));
+    let work = Box::into_raw(work);
+    match start(with_own_stack, work.cast()) {
+        Some(thread) => await_end(thread, LONGEST_WAIT_FOR_STACK_NS),
+        // SAFETY: no thread was made that takes it.
+        None => drop(unsafe { Box::from_raw(work) }),
+    }
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+extern "C" fn with_own_stack(work: *mut c_void) -> *mut c_void {
+    // SAFETY: `with_stack` passes work that this thread alone has.
+    let work = unsafe { Box::from_raw(work.cast::<Work>()) };
+    let _ = catch_unwind(AssertUnwindSafe(work));
+    ptr::null_mut()
+}
+
+/// Waits until a thread has ended, or that long.
+fn await_end(thread: libc::pthread_t, longest_ns: i64) {
+    let until = clock::realtime_ns().cast_signed().saturating_add(longest_ns);
     let until = libc::timespec { tv_sec: until / 1_000_000_000, tv_nsec: until % 1_000_000_000 };
     // SAFETY: the thread was made to be joined, and is either joined or left to itself.
     unsafe {
@@ -62,7 +99,6 @@ pub fn run(work: fn()) -> bool {
             libc::pthread_detach(thread);
         }
     }
-    true
 }
 
 /// Waits a little for work that is not done yet, which returns whether there was any.
@@ -89,24 +125,23 @@ fn process() -> i32 {
     unsafe { libc::getpid() }
 }
 
-fn start(work: fn()) -> Option<libc::pthread_t> {
+fn start(run: extern "C" fn(*mut c_void) -> *mut c_void, data: *mut c_void) -> Option<libc::pthread_t> {
     let mut thread = MaybeUninit::uninit();
     let mut attributes = MaybeUninit::uninit();
-    // SAFETY: attributes are used from when they are made to when they are destroyed; the thread gets the address of a function.
+    // SAFETY: attributes are used from when they are made to when they are destroyed; the thread gets what its function takes.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
         }
         libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
-        let code =
-            libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), in_thread, work as *mut c_void);
+        let code = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, data);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         (code == 0).then(|| thread.assume_init())
     }
 }
 
 extern "C" fn in_thread(work: *mut c_void) -> *mut c_void {
-    // SAFETY: `start` passes a function of this type.
+    // SAFETY: `run` passes a function of this type.
     let work = unsafe { transmute::<*mut c_void, fn()>(work) };
     // SAFETY: the handle is the program's own, and is given back; nothing is loaded. Both wait for the loader's lock.
     unsafe {
@@ -116,7 +151,7 @@ extern "C" fn in_thread(work: *mut c_void) -> *mut c_void {
         }
     }
     // What panics was not done.
-    let _ = std::panic::catch_unwind(work);
+    let _ = catch_unwind(work);
     AT_WORK.store(0, Ordering::Release);
     ptr::null_mut()
 }
@@ -133,6 +168,22 @@ mod tests {
         while wait() {
             thread::sleep(SHORT_WAIT);
         }
+    }
+
+    #[test]
+    fn work_that_needs_more_stack_than_is_left_is_done_by_another_thread() {
+        static DONE_BY: AtomicI32 = AtomicI32::new(0);
+        // SAFETY: a number.
+        let own = || unsafe { libc::gettid() };
+        let done_by = move |bytes: usize| {
+            with_stack(bytes, move || DONE_BY.store(own(), Ordering::SeqCst));
+            DONE_BY.swap(0, Ordering::SeqCst)
+        };
+        let small = thread::Builder::new().stack_size(128 << 10);
+        let small = small.spawn(move || (own(), done_by(1 << 10), done_by(900 << 10)));
+        let (own, with_little, with_much) = small.expect("a thread can be made").join().expect("no panic");
+        assert_eq!(with_little, own);
+        assert!(with_much != 0 && with_much != own);
     }
 
     #[test]

@@ -7,8 +7,7 @@
 //! [`apart`]: super::apart
 
 use crate::binaries::mapping::{self, Mapping};
-use crate::binaries::objects;
-use mpisee_symbols::{LoadedObject, find_object};
+use mpisee_symbols::{LoadedObject, find_object, keep_loaded};
 use std::ffi::CStr;
 use std::mem::transmute_copy;
 use std::ptr;
@@ -17,10 +16,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 /// Functions of a library.
 pub struct Functions<T: 'static> {
     /// Null before they are found; what was found before is not freed, as another thread may use it.
-    found: AtomicPtr<Found<T>>,
+    found: AtomicPtr<FoundFunctions<T>>,
 }
 
-struct Found<T> {
+struct FoundFunctions<T> {
     functions: T,
     /// Where the library is; `None` of one that is kept loaded.
     mapping: Option<Mapping>,
@@ -43,7 +42,7 @@ impl<T: Sync> Functions<T> {
         Functions { found: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    fn found(&self) -> Option<&'static Found<T>> {
+    fn found(&self) -> Option<&'static FoundFunctions<T>> {
         // SAFETY: it is null, or was leaked.
         unsafe { self.found.load(Ordering::Acquire).as_ref() }
     }
@@ -74,23 +73,23 @@ impl<T: Sync> Functions<T> {
             is_wanted(object.file_name()).then(|| Some((of(object)?, start())))
         })??;
         let mapping = if keep == Keep::Loaded || !mapping::has_finder() {
-            objects::keep_loaded(&objects::object_at(start)?).then_some(())?;
+            keep_loaded(start).then_some(())?;
             None
         } else {
             Some(mapping::at(start)?)
         };
-        self.set(Found { functions, mapping, is_to_be_kept: AtomicBool::new(false) });
+        self.set(FoundFunctions { functions, mapping, is_to_be_kept: AtomicBool::new(false) });
         self.get()
     }
 
-    fn set(&self, found: Found<T>) {
+    fn set(&self, found: FoundFunctions<T>) {
         self.found.store(Box::into_raw(Box::new(found)), Ordering::Release);
     }
 
     /// Takes functions that are always there, for the tests of this process.
     #[cfg(test)]
     pub fn replace(&self, functions: T) {
-        self.set(Found { functions, mapping: None, is_to_be_kept: AtomicBool::new(false) });
+        self.set(FoundFunctions { functions, mapping: None, is_to_be_kept: AtomicBool::new(false) });
     }
 }
 
@@ -107,19 +106,22 @@ pub unsafe fn function<F: Copy>(library: LoadedObject<'_>, name: &CStr) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::c_double;
+    use std::ffi::c_long;
 
-    type Cosine = extern "C" fn(c_double) -> c_double;
+    type Absolute = extern "C" fn(c_long) -> c_long;
 
     #[test]
-    fn functions_are_those_of_a_library_that_is_there() {
-        static FUNCTIONS: Functions<Cosine> = Functions::new();
-        // SAFETY: it has this type in math.h.
-        let of = |library: LoadedObject<'_>| unsafe { function::<Cosine>(library, c"cos") };
+    fn functions_are_those_of_the_library_that_is_looked_for_if_it_is_there_and_has_them() {
+        static FUNCTIONS: Functions<Absolute> = Functions::new();
+        // SAFETY: it has this type in stdlib.h.
+        let of = |library: LoadedObject<'_>| unsafe { function::<Absolute>(library, c"labs") };
         assert!(FUNCTIONS.get().is_none());
         let look = |name: &[u8]| FUNCTIONS.look(Keep::AsLongAsTheProgram, |file| file.starts_with(name), of);
         assert!(look(b"libnone.so").is_none());
-        assert!(look(b"libc.so").is_none(), "it does not have it");
+        assert!(look(b"ld-linux").is_none(), "it does not have it");
+        assert!(FUNCTIONS.get().is_none());
+        let absolute = look(b"libc.so").expect("the C library has it");
+        assert_eq!((absolute(-7), FUNCTIONS.get().map(|absolute| absolute(-8))), (7, Some(8)));
     }
 
     #[test]

@@ -6,5 +6,6 @@ pub mod library;
 pub mod library_files;
 pub mod mapping;
 pub mod objects;
+pub mod stack_room;
 pub mod unwind_tables;
 pub mod unwinder;

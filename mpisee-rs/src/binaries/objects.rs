@@ -4,7 +4,7 @@ use crate::binaries::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memo
 use mpisee_native_frames::unwind_rules::{HEADER_BYTES, frames_address};
 use mpisee_symbols::{LoadedObject, find_object};
 use std::borrow::Cow;
-use std::ffi::{CString, OsString};
+use std::ffi::OsString;
 use std::ops::Range;
 use std::os::unix::ffi::OsStringExt;
 use std::slice;
@@ -163,15 +163,6 @@ pub fn named(is_wanted: fn(&[u8]) -> bool) -> Option<Object> {
         is_wanted(object.file_name()).then(|| mapped(object.bias(), object.headers()).start)
     });
     object_at(address?)
-}
-
-/// Keeps an object loaded, whatever the program closes; false if that cannot be done.
-pub fn keep_loaded(object: &Object) -> bool {
-    let Ok(name) = CString::new(object.name.clone()) else { return false };
-    // SAFETY: the name ends in a zero; nothing new is loaded.
-    let kept =
-        unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE) };
-    !kept.is_null()
 }
 
 /// A hash of where in the file the segments are, how long, and where they are mapped.

@@ -4,7 +4,7 @@ use super::channel::Channel;
 use super::tree::Tree;
 use crate::state::gpu::tracer;
 use crate::state::world::World;
-use mpisee_collect::gpu::GpuRecord;
+use mpisee_collect::gpu::GpuPart;
 use mpisee_collect::wire::{Ranks, Sums};
 use mpisee_collect::{Aggregate, RankTables};
 use mpisee_profile::RankSet;
@@ -22,7 +22,7 @@ pub fn gather(
     channel: &Channel,
     tree: &Tree,
     end: Option<RunEnd>,
-    kernels: &[GpuRecord],
+    kernels: &[GpuPart],
     absent: &RankSet,
 ) -> (Aggregate, Vec<Ranks>) {
     let own = match end.and_then(|end| own_sums(world, end, kernels, absent)) {
@@ -34,7 +34,7 @@ pub fn gather(
 }
 
 /// `None` if the counters cannot be read, which was said when rows were made of them.
-fn own_sums(world: &World, end: RunEnd, kernels: &[GpuRecord], absent: &RankSet) -> Option<Aggregate> {
+fn own_sums(world: &World, end: RunEnd, kernels: &[GpuPart], absent: &RankSet) -> Option<Aggregate> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).ok()?;
         let mut kernels = kernels.to_vec();

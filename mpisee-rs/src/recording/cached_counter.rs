@@ -33,10 +33,11 @@ impl CachedCounter {
         self.0.id()
     }
 
-    /// The key of a call with a message of `message` bytes.
+    /// The key of the call in progress, with a message of `message` bytes. To be taken once a call, as its memory is
+    /// ([`memory_kind::take_memory`]).
     #[inline(always)]
     pub fn key(self, message: u64) -> SlotKey {
-        let memory = memory_kind::of_call(|| self.0.active_call.get(), message);
+        let memory = memory_kind::take_memory(|| self.0.active_call.get(), message);
         self.0.key.get().of_next_call(HOT.region(), size_class(message), memory)
     }
 

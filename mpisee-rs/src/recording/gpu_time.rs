@@ -218,7 +218,10 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
             count(recorder, &one, ns);
             one.pair.give_back();
         }
-        Elapsed::Unknown => count_untimed(recorder, one.key),
+        Elapsed::Unknown => {
+            count_untimed(recorder, one.key);
+            one.pair.give_back();
+        }
     }
     Ok(())
 }

@@ -8,8 +8,8 @@
 //! took less than a hundredth of the wall time.
 
 use super::Recorder;
-use crate::binaries::objects;
 use crate::binaries::unwinder::Unwinder;
+use crate::binaries::{objects, stack_room};
 use crate::state::fortran_bindings::BINDINGS;
 use crate::state::python::PythonStack;
 use crate::state::sampled_overhead;
@@ -234,7 +234,7 @@ struct Taken {
 }
 
 impl Paths {
-    /// Takes the path from `caller` on, for which `left` ticks are left; `None` without any.
+    /// Takes the path from `caller` on, for which `left` ticks are left; `None` without any, and on a stack that is too small for a walk.
     fn take(
         &mut self,
         recorder: &Recorder,
@@ -242,7 +242,7 @@ impl Paths {
         caller: &ExportFrame,
         left: u64,
     ) -> Option<Taken> {
-        if left == 0 {
+        if left == 0 || !stack_room::is_left(stack_room::OF_WALK) {
             return None;
         }
         let _not_cancelled = cancellation::hold();

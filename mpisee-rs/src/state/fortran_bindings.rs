@@ -11,7 +11,7 @@ use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::patience::PatientMutex;
 use crate::storage::table::Table;
-use mpisee_symbols::is_mpich_fortran_bindings;
+use mpisee_symbols::{is_mpich_fortran_bindings, keep_loaded};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ impl Bindings {
     /// Finds them among the libraries that are loaded, and keeps them loaded; false if there are none.
     pub fn find(&self) -> bool {
         let Some(object) = objects::named(is_bindings) else { return false };
-        objects::keep_loaded(&object)
+        keep_loaded(object.range.start)
             && self.place.set(LoadedRange { range: object.range, mapping: None }).is_ok()
     }
 

@@ -36,7 +36,7 @@ pub struct Creation {
 
 /// The calls among which one is numbered: those of a kind on a communicator; of `ncclCommInitAll` those on none, 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Numbered {
+pub struct OrdinalKey {
     /// The handle of the communicator.
     pub handle: u64,
     /// The call, in the name.
@@ -45,21 +45,26 @@ pub struct Numbered {
     pub code: u64,
 }
 
-/// A communicator of which NCCL stores the handle later than its call returns.
-pub struct Unstored {
+/// A communicator as the creating call describes it, until it is entered under its handle.
+pub struct Announced {
     /// The handle of its parent; 0 if it has none.
     pub parent: u64,
-    /// The address at which it will be.
+    /// The address at which NCCL stores its handle.
     pub place: usize,
-    /// The word that was there when it was last known to be the program's for this; 0 before. Only once the program passes it itself it is
-    /// a handle for sure.
-    pub seen: u64,
     /// The making.
     pub creation: Creation,
     /// Rank and size, where the call says them.
     pub known: Option<(u32, u32)>,
     /// The name that the program gives it.
     pub label: Option<String>,
+}
+
+/// A communicator of which NCCL stores the handle later than its call returns.
+struct Unstored {
+    announced: Announced,
+    /// The word that was at the place when that was last known to be the program's for this; 0 before. Only once the program passes it itself
+    /// it is a handle for sure.
+    seen: u64,
 }
 
 /// The word at a place that may be gone by now, or be another variable's; 0 where there is none.
@@ -84,12 +89,12 @@ pub struct NcclComms {
 #[derive(Default)]
 struct Creations {
     /// Creating calls so far.
-    calls: FxHashMap<Numbered, u32>,
+    calls: FxHashMap<OrdinalKey, u32>,
     rows: FxHashMap<Creation, CommId>,
     /// Handles by row.
     alive: FxHashMap<CommId, u32>,
-    /// The creations whose size NCCL had not yet, with the names that the program gives, by handle.
-    unfinished: FxHashMap<u64, (Creation, Option<String>)>,
+    /// Those whose size NCCL had not yet, by handle.
+    unfinished: FxHashMap<u64, Announced>,
     unstored: Vec<Unstored>,
     /// The ranks of this process, by row, whose device is noted.
     with_device: FxHashSet<(CommId, u32)>,
@@ -113,7 +118,7 @@ impl NcclComms {
     }
 
     /// The ordinal of a creating call.
-    pub fn number(&self, numbered: Numbered) -> u32 {
+    pub fn number(&self, numbered: OrdinalKey) -> u32 {
         let mut creations = self.creations();
         let calls = creations.calls.entry(numbered).or_default();
         *calls += 1;
@@ -121,39 +126,41 @@ impl NcclComms {
     }
 
     /// Takes back the number of a call that failed: it may be made again, and on other ranks may not have failed.
-    pub fn take_back(&self, numbered: Numbered) {
+    pub fn take_back(&self, numbered: OrdinalKey) {
         if let Some(calls) = self.creations().calls.get_mut(&numbered) {
             *calls = calls.saturating_sub(1);
         }
     }
 
     /// Notes a communicator whose handle NCCL will store.
-    pub fn await_handle(&self, unstored: Unstored) {
+    pub fn await_handle(&self, announced: Announced) {
         let mut creations = self.creations();
         // What was to be there before has been overwritten, unless it was seen.
-        creations.unstored.retain(|known| known.place != unstored.place || known.seen != 0);
+        creations.unstored.retain(|known| known.announced.place != announced.place || known.seen != 0);
         if creations.unstored.len() >= MOST_UNSTORED {
             creations.unstored.remove(0);
         }
-        creations.unstored.push(unstored);
+        creations.unstored.push(Unstored { announced, seen: 0 });
     }
 
     /// Notes what is at the places of those that the parent with this handle has made.
     pub fn see_unstored_of(&self, parent: u64) {
         let unstored = &mut self.creations().unstored;
-        for one in unstored.iter_mut().filter(|one| one.parent == parent && one.seen == 0) {
-            one.seen = word_at(one.place);
+        for one in unstored.iter_mut().filter(|one| one.announced.parent == parent && one.seen == 0) {
+            one.seen = word_at(one.announced.place);
         }
     }
 
     /// The one whose handle this is; none if that may be so of several, as the places of some are others' by now.
-    pub fn take_unstored(&self, handle: u64) -> Option<Unstored> {
+    pub fn take_unstored(&self, handle: u64) -> Option<Announced> {
         let unstored = &mut self.creations().unstored;
-        let is_it =
-            |one: &Unstored| if one.seen == 0 { word_at(one.place) == handle } else { one.seen == handle };
+        let is_it = |one: &Unstored| match one.seen {
+            0 => word_at(one.announced.place) == handle,
+            seen => seen == handle,
+        };
         let mut found = (0..unstored.len()).filter(|&at| is_it(&unstored[at]));
         let at = found.next()?;
-        found.next().is_none().then(|| unstored.swap_remove(at))
+        found.next().is_none().then(|| unstored.swap_remove(at).announced)
     }
 
     /// The row of a communicator, which `enter` makes for the first of this process's ranks in it.
@@ -167,14 +174,14 @@ impl NcclComms {
         self.table.insert(handle, NcclComm { id, rank, size });
     }
 
-    /// Notes how a communicator is made, the size of which is unknown yet.
-    pub fn postpone(&self, handle: u64, creation: Creation, label: Option<String>) {
-        self.creations().unfinished.insert(handle, (creation, label));
+    /// Keeps a communicator, the size of which is unknown yet.
+    pub fn postpone(&self, handle: u64, announced: Announced) {
+        self.creations().unfinished.insert(handle, announced);
         self.table.insert(handle, NcclComm { id: CommId::NONE, rank: 0, size: 0 });
     }
 
-    /// The making of the communicator and the name that it was given, if its size was unknown until now.
-    pub fn take_postponed(&self, handle: u64) -> Option<(Creation, Option<String>)> {
+    /// The communicator with this handle, if its size was unknown until now.
+    pub fn take_postponed(&self, handle: u64) -> Option<Announced> {
         self.creations().unfinished.remove(&handle)
     }
 
@@ -194,7 +201,7 @@ impl NcclComms {
         self.see_unstored_of(handle);
         let removed = self.table.remove(handle)?;
         let mut creations = self.creations();
-        creations.unstored.retain(|one| one.parent != handle || one.seen != 0);
+        creations.unstored.retain(|one| one.announced.parent != handle || one.seen != 0);
         creations.calls.retain(|numbered, _| numbered.handle != handle);
         creations.unfinished.remove(&handle);
         let alive = creations.alive.get_mut(&removed.id)?;

@@ -1,8 +1,10 @@
-/* nccl_alone [killed|first-killed N|group|threads|after N|child|fork|exec PROGRAM|last-exec PROGRAM|mpi LIBRARY]: communicates by a pretended NCCL without MPI, as the rank that
- * the launcher's variables say, or the program's own. The last rank is killed, or waits before it ends until there are N files called
- * done.*, or waits so and the first is killed; or each has two devices, whose communicators are made in a group; or its first communicators are made by several threads at
- * once; or another program takes its place, or that of the last rank; or MPI is loaded and initialised, or a child comes and exits
- * without what fork() does, after some calls; or one comes by fork() and communicates by itself. */
+/* nccl_alone [killed|first-killed N|group|threads|stack DRIVER|after N|child|fork|exec PROGRAM|last-exec PROGRAM|mpi LIBRARY]:
+ * communicates by a pretended NCCL without MPI, as the rank that the launcher's variables say, or the program's own. The last rank is
+ * killed, or waits before it ends until there are N files called done.*, or waits so and the first is killed; or each has two devices,
+ * whose communicators are made in a group; or its first communicators are made by several threads at once, or by one with the smallest
+ * stack that there may be, while CUDA's driver is there; or another program takes its place, or that of the last rank; or MPI is loaded
+ * and initialised, or a child comes and exits without what fork() does, after some calls; or one comes by fork() and communicates by
+ * itself. */
 #include "pretended_nccl.h"
 #include <dlfcn.h>
 #include <glob.h>
@@ -112,6 +114,27 @@ static int in_child(void) {
     return 0;
 }
 
+/* The first communicator of the process is made by a thread with the smallest stack that there may be. */
+static int with_small_stack(const char *driver) {
+    void *library = dlopen(driver, RTLD_NOW);
+    int (*init)(unsigned) = library ? (int (*)(unsigned))dlsym(library, "cuInit") : NULL;
+    if (!init || init(0)) {
+        fprintf(stderr, "%s cannot be initialised\n", driver);
+        return 1;
+    }
+    pthread_barrier_init(&together, NULL, 1);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_t thread;
+    int own = 0;
+    void *result = NULL;
+    if (pthread_attr_setstacksize(&attributes, 16384) || pthread_create(&thread, &attributes, communicate, &own)) {
+        return 1;
+    }
+    pthread_join(thread, &result);
+    return !result;
+}
+
 static int with_mpi(const char *library, ncclComm_t comm) {
     int (*call)(void *, void *) = NULL;
     if (!dlopen(library, RTLD_NOW | RTLD_GLOBAL) || !(call = (int (*)(void *, void *))dlsym(RTLD_DEFAULT, "MPI_Init")) ||
@@ -131,6 +154,9 @@ int main(int argc, char **argv) {
     strcpy(id.internal, "the same on all ranks");
     if (argc > 1 && !strcmp(argv[1], "threads")) {
         return by_threads();
+    }
+    if (argc > 2 && !strcmp(argv[1], "stack")) {
+        return with_small_stack(argv[2]);
     }
     if (argc > 1 && !strcmp(argv[1], "group")) {
         return two_devices(id, rank, size);

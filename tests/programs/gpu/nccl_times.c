@@ -28,6 +28,7 @@ int main(int argc, char **argv) {
     FUNCTION(void, pretend_green, void *, int);
     FUNCTION(void, pretend_capture_elsewhere, int);
     FUNCTION(void, pretend_busy, int);
+    FUNCTION(void, pretend_failure, int);
     FUNCTION(void, pretend_reset, void);
     FUNCTION(int, pretend_live_events, void);
     FUNCTION(int, pretend_misuses, void);
@@ -60,6 +61,10 @@ int main(int argc, char **argv) {
     pretend_green(one, 1);
     reduce(1033, first, one);
     pretend_green(one, 0);
+    /* The GPU fails, and the driver has no time. */
+    pretend_failure(1);
+    reduce(4099, first, one);
+    pretend_failure(0);
     /* While another thread captures, and the GPU is busy. */
     pretend_capture_elsewhere(1);
     pretend_busy(1);

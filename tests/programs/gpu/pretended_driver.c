@@ -162,10 +162,10 @@ int cuDeviceGetP2PAttribute(int *value, int attribute, int from, int to) {
 
 /* Streams, whose work takes a time of its own, and events in them. What is recorded while the GPU is busy is not done until it is not.
  * Misuse is what real CUDA forbids: events of another context, and functions that end the capture of another thread. */
-enum { SUCCESS = 0, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801, INVALID_HANDLE = 400, NOT_READY = 600, CAPTURE_UNSUPPORTED = 900, GLOBAL = 0, MOST_CONTEXTS = 8 };
+enum { SUCCESS = 0, INVALID_CONTEXT = 201, NOT_SUPPORTED = 801, INVALID_HANDLE = 400, NOT_READY = 600, LAUNCH_FAILED = 719, CAPTURE_UNSUPPORTED = 900, GLOBAL = 0, MOST_CONTEXTS = 8 };
 struct stream { int device, is_capturing, is_green; double ms; };
 struct event { int device, turn, resets; double ms; };
-static int contexts[DEVICES], pushed[MOST_CONTEXTS], depth, is_busy, turn, is_captured_elsewhere, live_events, misuses, resets;
+static int contexts[DEVICES], pushed[MOST_CONTEXTS], depth, is_busy, has_failed, turn, is_captured_elsewhere, live_events, misuses, resets;
 static _Thread_local int mode = GLOBAL;
 static struct stream defaults[DEVICES];
 
@@ -193,6 +193,9 @@ void pretend_busy(int is_on) {
     is_busy = is_on;
     turn += is_on;
 }
+
+/* Work on the GPU fails, which the driver says of the events behind it. */
+void pretend_failure(int is_on) { has_failed = is_on; }
 
 /* All devices are reset: no context and no event is there any more. */
 void pretend_reset(void) {
@@ -276,7 +279,7 @@ int cuEventRecord(struct event *event, void *stream) {
 
 int cuEventQuery(struct event *event) {
     int code = forbidden() + gone(event);
-    return code ? code : is_busy && event->turn == turn ? NOT_READY : SUCCESS;
+    return code ? code : has_failed ? LAUNCH_FAILED : is_busy && event->turn == turn ? NOT_READY : SUCCESS;
 }
 
 int cuEventElapsedTime(float *ms, struct event *begin, struct event *end) {

@@ -471,12 +471,12 @@ fn sums(csv: &str) -> BTreeMap<String, [u64; 4]> {
 #[test]
 fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums() {
     on_each_mpi(|mpi| {
-        for back_end in ["sanitizer", "nvbit"] {
+        for backend in ["sanitizer", "nvbit"] {
             let prefix = installation();
             let prefix = prefix.path();
             add_nvbit(prefix);
             let output =
-                run(mpi, prefix, "gpu/ipc", "two", &[&["--gpu-backend", back_end], &RECORDS[..]].concat());
+                run(mpi, prefix, "gpu/ipc", "two", &[&["--gpu-backend", backend], &RECORDS[..]].concat());
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
 
@@ -550,17 +550,17 @@ fn kernels_that_python_launched_have_its_lines() {
     });
     on_each_mpi(|mpi| {
         let library = compile(mpi, "gpu/python", &["-shared", "-fPIC"]);
-        for (back_end, lock) in
+        for (backend, lock) in
             [("sanitizer", "held"), ("sanitizer", "released"), ("nvbit", "held"), ("nvbit", "released")]
         {
             let prefix = installation();
             let prefix = prefix.path();
             add_nvbit(prefix);
-            let options = ["--gpu-backend", back_end, "--flavour", &mpi.name];
+            let options = ["--gpu-backend", backend, "--flavour", &mpi.name];
             let mut command = launch(mpi, prefix, &[&options[..], &RECORDS].concat());
             let output = within(LIMIT, command.args(["python3", &script]).arg(&library).arg(lock));
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{back_end}, {lock}: {said}");
+            assert!(output.status.success(), "{backend}, {lock}: {said}");
             assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
 
             // Rank r stores with 3 + r and 2 (5 + r) warps, 7 of them for a package; and with 11 where no Python runs.
@@ -582,7 +582,7 @@ fn kernels_that_python_launched_have_its_lines() {
                 }
             }
             expected.sort();
-            assert_eq!(found, expected, "{back_end}, {lock}");
+            assert_eq!(found, expected, "{backend}, {lock}");
             assert_eq!(profile.run().notes, Vec::<String>::new());
 
             // Of 3 x 12 warps of 8 bytes a lane, and of those with the other lines.

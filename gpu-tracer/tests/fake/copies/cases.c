@@ -126,6 +126,25 @@ static void *copy_once(void *unused) {
     return unused;
 }
 
+static void *copy_twice(void *unused) {
+    for (int at = 0; at < 2; at++) {
+        cuMemcpyHtoD_v2(device, host, 5);
+        cuMemcpyDtoH_v2(host, device, 6);
+    }
+    return unused;
+}
+
+/* A thread with the smallest stack that there may be has the first copies of the process. */
+static void small_stack(void) {
+    pthread_t other;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    if (pthread_attr_setstacksize(&attributes, 16384) || pthread_create(&other, &attributes, copy_twice, NULL)) {
+        exit(2);
+    }
+    pthread_join(other, NULL);
+}
+
 /* See constructor.c, which is loaded and waits for the first copy of another thread. */
 void copy_in_thread(void) {
     pthread_t other;
@@ -165,6 +184,8 @@ int main(int count, char **arguments) {
         names();
     } else if (!strcmp(what, "blocks")) {
         blocks();
+    } else if (!strcmp(what, "small stack")) {
+        small_stack();
     } else if (!strcmp(what, "over")) {
         over();
     } else if (!strcmp(what, "constructor")) {

@@ -2,7 +2,7 @@
 
 use super::super::sums::{Spread, merge_equal_keys};
 use super::{Code, Detail, GpuSums, Key, Line, Note, Sum};
-use crate::gpu::GpuRecord;
+use crate::gpu::GpuPart;
 use mpisee_profile::rows::{GpuRow, NcclTimeRow, PeerDevice};
 use std::collections::BTreeMap;
 
@@ -15,34 +15,31 @@ const TIMES_LEFT_OUT: &str = "the GPU's time in calls of NCCL was measured, but 
 
 impl GpuSums {
     /// Of one rank, with the owners in its rows as far as they are known.
-    pub fn of(parts: &[GpuRecord]) -> GpuSums {
+    pub fn of(parts: &[GpuPart]) -> GpuSums {
         let mut sums = GpuSums::default();
         let mut lines: BTreeMap<Code, Vec<(Key, Sum)>> = BTreeMap::new();
         let (mut notes, mut has_copies) = (Vec::new(), None);
         for part in parts {
             match part {
-                GpuRecord::Row(row, import) => {
+                GpuPart::Row(row, import) => {
                     sums.orphans += u64::from(import.is_some());
                     let (code, key, sum) = own(row);
                     lines.entry(code).or_default().push((key, sum));
                 }
-                GpuRecord::Note { rank, text } => {
+                GpuPart::Note { rank, text } => {
                     notes.push(((true, text.as_str().into()), Note { ranks: 1, first: *rank, accesses: 0 }));
                 }
-                GpuRecord::Lost { rank, accesses, why } => {
+                GpuPart::Lost { rank, accesses, why } => {
                     notes.push((
                         (false, why.as_str().into()),
                         Note { ranks: 1, first: *rank, accesses: *accesses },
                     ));
                 }
-                GpuRecord::Binary(row) => {
+                GpuPart::Binary(row) => {
                     sums.binaries.insert((row.file.clone(), row.build_id.clone()));
                 }
-                GpuRecord::Calls(_, copied) => has_copies = Some(copied.rank),
-                GpuRecord::Export { .. }
-                | GpuRecord::Device(_)
-                | GpuRecord::Pe { .. }
-                | GpuRecord::Staged(..) => {}
+                GpuPart::Calls(_, copied) => has_copies = Some(copied.rank),
+                GpuPart::Export { .. } | GpuPart::Device(_) | GpuPart::Pe { .. } | GpuPart::Staged(..) => {}
             }
         }
         if let Some(first) = has_copies {

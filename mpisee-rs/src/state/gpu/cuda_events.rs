@@ -26,7 +26,7 @@ const LAST_SPECIAL_STREAM: usize = 2;
 type Handle = *mut c_void;
 
 /// The functions of the driver, with their types in cuda.h.
-struct Driver {
+struct EventFunctions {
     stream_context: unsafe extern "C" fn(Handle, *mut Handle) -> Status,
     stream_capture: unsafe extern "C" fn(Handle, *mut c_int) -> Status,
     push_context: unsafe extern "C" fn(Handle) -> Status,
@@ -45,23 +45,23 @@ struct Driver {
 }
 
 /// The driver, once the program was seen to have loaded one that has all of them.
-static DRIVER: Functions<Driver> = Functions::new();
+static DRIVER: Functions<EventFunctions> = Functions::new();
 
 /// Looks for the driver, in a thread of its own.
 pub fn look_for_driver(keep: Keep) {
-    DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), Driver::of);
+    DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), EventFunctions::of);
 }
 
-fn driver() -> Option<&'static Driver> {
+fn driver() -> Option<&'static EventFunctions> {
     DRIVER.get()
 }
 
-impl Driver {
+impl EventFunctions {
     /// The functions of CUDA's driver.
-    fn of(library: LoadedObject<'_>) -> Option<Driver> {
+    fn of(library: LoadedObject<'_>) -> Option<EventFunctions> {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
-            Some(Driver {
+            Some(EventFunctions {
                 stream_context: function(library, c"cuStreamGetCtx")?,
                 stream_capture: function(library, c"cuStreamIsCapturing")?,
                 push_context: function(library, c"cuCtxPushCurrent_v2")?,
@@ -198,7 +198,7 @@ impl Pair {
     }
 
     /// A pair that is free, or a new one in the context, which is current.
-    fn of(driver: &Driver, context: Handle) -> Option<Pair> {
+    fn of(driver: &EventFunctions, context: Handle) -> Option<Pair> {
         let context_id = driver.id_of(context)?;
         let mut free = free();
         if let Some(at) = free.iter().rposition(|pair| pair.context_id == context_id) {
@@ -219,7 +219,7 @@ impl Pair {
     /// # Safety
     /// As for [`Pair::begin`].
     pub unsafe fn end(&self, stream: Handle) -> bool {
-        let end = |driver: &Driver| {
+        let end = |driver: &EventFunctions| {
             driver.relaxed(|| driver.within(self.context, || driver.record(self.end, stream)))
         };
         driver().and_then(end).is_some()
@@ -227,7 +227,7 @@ impl Pair {
 
     /// The time between begin and end.
     pub fn elapsed(&self) -> Elapsed {
-        let query = |driver: &Driver| {
+        let query = |driver: &EventFunctions| {
             let mut ms = 0.0;
             // SAFETY: the events are ours; a number is written.
             let status = unsafe {
@@ -243,7 +243,7 @@ impl Pair {
             }
         };
         let elapsed =
-            |driver: &Driver| driver.relaxed(|| driver.within(self.context, || Some(query(driver))));
+            |driver: &EventFunctions| driver.relaxed(|| driver.within(self.context, || Some(query(driver))));
         driver().and_then(elapsed).unwrap_or(Elapsed::Unknown)
     }
 

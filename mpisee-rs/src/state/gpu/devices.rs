@@ -8,6 +8,7 @@
 //! number, since a later one may return what is no value of an enumeration of cudarc.
 
 use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::{apart, stack_room};
 use crate::state::gpu::nvml::Nvml;
 use crate::state::world::{World, guarded};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_P2PAttribute, CUuuid};
@@ -39,12 +40,13 @@ static LOGGED: Mutex<Vec<DeviceFact>> = Mutex::new(Vec::new());
 static IS_SEEN: AtomicBool = AtomicBool::new(false);
 
 /// The driver, once the program was seen to have loaded it.
-static DRIVER: Functions<Driver> = Functions::new();
+static DRIVER: Functions<DeviceFunctions> = Functions::new();
 
 /// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded. `has_answered` says that the program has initialised
 /// it, as far as that is known.
 pub fn look_for_driver(has_answered: bool) -> Keep {
-    let look = |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(Driver::of(it)));
+    let look =
+        |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(DeviceFunctions::of(it)));
     let found = look(Keep::AsLongAsTheProgram);
     let is_initialised = found.is_some_and(|driver| has_answered || driver.is_initialised());
     match is_initialised.then(|| look(Keep::Loaded)).flatten() {
@@ -54,24 +56,18 @@ pub fn look_for_driver(has_answered: bool) -> Keep {
 }
 
 /// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
-pub fn look(world: &World) {
+pub fn look(world: &'static World) {
     let Some(driver) = DRIVER.get().filter(|_| !IS_SEEN.load(Ordering::Relaxed)) else { return };
     if driver.current().is_some() && !IS_SEEN.swap(true, Ordering::Relaxed) {
-        // The program may have closed its standard descriptors.
-        let _held = descriptors::hold();
-        log(world, || driver.facts(None));
+        log(world, driver, || None);
     }
 }
 
-/// Notes the devices, as they are now, at the end of MPI. The caller holds the standard descriptors.
-pub fn note_end(world: &World) {
-    log(world, || DRIVER.get().map_or(Vec::new(), |driver| driver.facts(Nvml::loaded())));
-}
-
 /// Notes the devices as they are now.
-pub fn note(world: &World) {
-    let _held = descriptors::hold();
-    note_end(world);
+pub fn note(world: &'static World) {
+    if let Some(driver) = DRIVER.get() {
+        log(world, driver, Nvml::loaded);
+    }
 }
 
 /// Notes that a rank of the process in a communicator of NCCL uses the device with this ordinal.
@@ -84,10 +80,17 @@ pub fn note_nccl_rank(world: &World, comm: CommId, rank: CommRank, ordinal: c_in
     });
 }
 
-/// Logs the facts that are not logged yet.
-fn log(world: &World, facts: impl FnOnce() -> Vec<DeviceFact>) {
-    guarded(|| {
-        let facts = facts();
+/// Logs the facts that are not logged yet. The context is the calling thread's.
+fn log(
+    world: &'static World,
+    driver: &'static DeviceFunctions,
+    nvml: impl FnOnce() -> Option<&'static Nvml> + Send + 'static,
+) {
+    let current = driver.current();
+    let log = move || {
+        // The program may have closed its standard descriptors.
+        let _held = descriptors::hold();
+        let facts = driver.facts(current, nvml());
         // Another thread, if there is one, logs the same.
         let Ok(mut logged) = LOGGED.try_lock() else { return };
         for fact in facts {
@@ -95,6 +98,9 @@ fn log(world: &World, facts: impl FnOnce() -> Vec<DeviceFact>) {
                 logged.push(fact);
             }
         }
+    };
+    apart::with_stack(stack_room::OF_DEVICES, move || {
+        guarded(log);
     });
 }
 
@@ -108,7 +114,7 @@ type GetTotal = unsafe extern "C" fn(*mut usize, CUdevice) -> c_int;
 type GetAttribute = unsafe extern "C" fn(*mut c_int, c_int, CUdevice, CUdevice) -> c_int;
 
 /// Functions of CUDA's driver in this process, as far as it has them.
-struct Driver {
+struct DeviceFunctions {
     get_count: Option<GetNumber>,
     get_device: Option<GetDevice>,
     get_current: Option<GetCurrent>,
@@ -153,7 +159,7 @@ struct Seen {
     row: DeviceRow,
 }
 
-impl Driver {
+impl DeviceFunctions {
     /// Returns whether the program has initialised it; else all that is asked fails.
     fn is_initialised(&self) -> bool {
         let mut count = 0;
@@ -162,10 +168,10 @@ impl Driver {
     }
 
     /// The functions of CUDA's driver.
-    fn of(library: LoadedObject<'_>) -> Driver {
+    fn of(library: LoadedObject<'_>) -> DeviceFunctions {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
-            Driver {
+            DeviceFunctions {
                 get_count: function(library, c"cuDeviceGetCount"),
                 get_device: function(library, c"cuDeviceGet"),
                 get_current: function(library, c"cuCtxGetCurrent"),
@@ -182,14 +188,14 @@ impl Driver {
     }
 
     /// The facts of the driver and of `/sys`; none unless the program has initialised the driver. NVML adds NVLinks.
-    fn facts(&self, nvml: Option<&Nvml>) -> Vec<DeviceFact> {
+    /// `current` is the device of the context of the thread that communicates.
+    fn facts(&self, current: Option<CUdevice>, nvml: Option<&Nvml>) -> Vec<DeviceFact> {
         let sys = Path::new(SYS);
         let mut seen: Vec<Seen> =
             self.devices().into_iter().filter_map(|device| self.see(sys, device)).collect();
         if seen.is_empty() {
             return Vec::new();
         }
-        let current = self.current();
         let is_used = |device: CUdevice| current == Some(device) || self.has_primary_context(device);
         let mut facts = Vec::new();
         for number in 0..seen.len() {

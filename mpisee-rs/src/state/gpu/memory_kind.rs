@@ -85,9 +85,10 @@ pub fn leave_unused(used: Used) {
 }
 
 /// The kind of memory of the call in progress, which is counted with a message of `message` bytes; `call` is a word as of
-/// [`active_call::pack`]. That of a call without buffers is [`Memory::Host`].
+/// [`active_call::pack`]. That of a call without buffers is [`Memory::Host`]. To be taken once a call: the message is reported to a tracer that
+/// counts copies, and its buffers are forgotten ([`staging::report`]).
 #[inline(always)]
-pub fn of_call(call: impl FnOnce() -> u64, message: u64) -> Memory {
+pub fn take_memory(call: impl FnOnce() -> u64, message: u64) -> Memory {
     if HOT.asks_driver() { noted(call(), message) } else { Memory::Host }
 }
 
@@ -213,7 +214,7 @@ mod tests {
     }
 
     fn of(operation: Operation) -> Memory {
-        of_call(|| active_call::pack(active_call::CurrentFunction::Operation(operation), CommId::NONE), 0)
+        take_memory(|| active_call::pack(active_call::CurrentFunction::Operation(operation), CommId::NONE), 0)
     }
 
     fn of_send() -> Memory {

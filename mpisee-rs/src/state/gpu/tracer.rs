@@ -5,7 +5,7 @@ use crate::state::gpu::memory_kind;
 use crate::state::gpu::staging::{self, Communicated};
 use crate::state::world::World;
 use crate::storage::message::say;
-use mpisee_collect::gpu::{self, Exports, GpuRecord};
+use mpisee_collect::gpu::{self, Exports, GpuPart};
 use mpisee_collect::process as identity;
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::segment::layout::HEADER_BYTES;
@@ -77,7 +77,7 @@ pub fn complete(world: &World) {
 }
 
 /// The accesses of this rank's kernels; none if they were not traced.
-pub fn parts(world: &World) -> Vec<GpuRecord> {
+pub fn parts(world: &World) -> Vec<GpuPart> {
     if !is_traced(world) {
         return Vec::new();
     }
@@ -93,7 +93,7 @@ pub fn parts(world: &World) -> Vec<GpuRecord> {
 
 /// Fills in the owners of other ranks' memory before rows are aggregated, since aggregation drops the handles. What the
 /// node's other ranks exported is in their files beside this rank's, all of which are complete by then.
-pub fn tell_owners(world: &World, parts: &mut Vec<GpuRecord>) {
+pub fn tell_owners(world: &World, parts: &mut Vec<GpuPart>) {
     if !gpu::needs_owners(parts) {
         return;
     }
@@ -108,7 +108,7 @@ pub fn tell_owners(world: &World, parts: &mut Vec<GpuRecord>) {
 }
 
 /// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of this world.
-fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<GpuRecord>> {
+fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<GpuPart>> {
     let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
     // Where nodes share the folder most processes are of others, and to open the files of all would take long.
     if !is_of_node && identity::look_at(pid).is_none() {

@@ -7,7 +7,7 @@ use crate::naming::nccl as naming;
 use crate::recording::RecordedCall;
 use crate::state::gpu::devices;
 use crate::state::gpu::memory_kind::look_for_driver;
-use crate::state::nccl::{Creation, NCCL, Numbered};
+use crate::state::nccl::{Announced, Creation, NCCL, OrdinalKey};
 use crate::state::process;
 use crate::state::world::{self, World};
 use crate::storage::memory;
@@ -72,7 +72,7 @@ pub fn create(
             });
             return;
         }
-        for pending in &pending {
+        for pending in pending {
             enter(recorder, call, pending, code);
         }
     });
@@ -94,7 +94,7 @@ struct Begun {
     /// The parent; `None` if it has none.
     on: Option<CommId>,
     /// Its number among those on the parent.
-    numbered: Option<Numbered>,
+    numbered: Option<OrdinalKey>,
     pending: Vec<Pending>,
 }
 
@@ -104,16 +104,19 @@ fn describe(world: &World, call: &NcclCall, operation: Operation, meaning: &Mean
     // SAFETY: the program passes a valid configuration, or none.
     let label = unsafe { label_of(call.config) };
     let parent = parent_of(meaning).map_or(0, key);
-    let alone =
-        |new, creation, known| Pending { parent, new, creation, known, made: None, label: label.clone() };
+    let alone = |new: *const Comm, creation, known| {
+        let place = new.expose_provenance();
+        Pending { announced: Announced { parent, place, creation, known, label: label.clone() }, made: None }
+    };
     let child = |comm: Comm, letter: u8, part: Option<u32>, code: u64| {
         let parent = NCCL.get(key(comm)).filter(|parent| parent.id != CommId::NONE)?.id;
-        let numbered = Numbered { handle: key(comm), letter, code };
+        let numbered = OrdinalKey { handle: key(comm), letter, code };
         let creation =
             Creation { parent: Some(parent), letter, n: NCCL.number(numbered), part, code, operation };
         Some((parent, numbered, creation))
     };
-    let of_child = |(parent, numbered, creation): (CommId, Numbered, Creation), new: Option<*const Comm>| {
+    let of_child = |(parent, numbered, creation): (CommId, OrdinalKey, Creation),
+                    new: Option<*const Comm>| {
         let pending = new.map(|new| alone(new, creation, None)).into_iter().collect();
         Begun { on: Some(parent), numbered: Some(numbered), pending }
     };
@@ -126,7 +129,7 @@ fn describe(world: &World, call: &NcclCall, operation: Operation, meaning: &Mean
         }
         Meaning::CreateAll { new, size } => {
             let size = number(size);
-            let n = NCCL.number(Numbered { handle: 0, letter: b'u', code: 0 });
+            let n = NCCL.number(OrdinalKey { handle: 0, letter: b'u', code: 0 });
             let creation = naming::from_devices(operation, world, n);
             let each =
                 (0..size).map(|rank| alone(new.wrapping_add(rank as usize), creation, Some((rank, size))));

@@ -163,10 +163,10 @@ pub fn is_outside() -> bool {
     in_group(|group| !group.is_open()) != Some(false)
 }
 
-/// Calls of a group while that ends, which are lost if the thread does not come back.
-struct Held(usize);
+/// The number of calls of a group that ends; they count as lost if the thread does not come back.
+struct LostUnlessEnded(usize);
 
-impl Drop for Held {
+impl Drop for LostUnlessEnded {
     fn drop(&mut self) {
         (0..self.0).for_each(|_| world::not_seen(NotSeen::CallLeft));
     }
@@ -202,21 +202,22 @@ pub fn end(call: &NcclCall, operation: Operation, make: impl FnOnce() -> c_int) 
     let Some(recorded) = RecordedCall::if_tracking() else { return make() };
     let shown = group.comms.first().copied().unwrap_or(CommId::NONE);
     let timings: Vec<_> = group.work.iter().map(|it| group.timing(call, it)).collect();
-    let held = Held(group.calls.len());
+    let lost_unless_ended = LostUnlessEnded(group.calls.len());
     let (code, ticks) = time(&recorded, operation, shown, make);
-    mem::forget(held);
+    mem::forget(lost_unless_ended);
     record(&recorded, |recorder| {
         for (timing, it) in timings.into_iter().zip(&group.work) {
             end_timing(recorder, timing, it.whole(operation, recorder.region()), code);
         }
-        for held in &group.calls {
+        for call in &group.calls {
             let is_moved = is_made(code);
-            (if is_moved { *held } else { held.without_data() }).count(recorder);
+            (if is_moved { *call } else { call.without_data() }).count(recorder);
         }
         let mut comms = group.comms;
         for new in group.pending.into_iter().filter(|_| is_made(code)) {
-            let made = pending::enter(recorder, call, &new, code);
-            if new.known.is_some() && made != CommId::NONE && !comms.contains(&made) {
+            let is_of_ids = new.announced.known.is_some();
+            let made = pending::enter(recorder, call, new, code);
+            if is_of_ids && made != CommId::NONE && !comms.contains(&made) {
                 comms.push(made);
             }
         }

@@ -8,7 +8,7 @@ mod creation;
 mod group;
 mod pending;
 
-use crate::binaries::objects;
+use crate::binaries::{apart, objects, stack_room};
 use crate::naming::nccl as naming;
 use crate::recording::gpu_time::{self, Timing, Work};
 use crate::recording::{RecordedCall, Recorder, buffers, paths};
@@ -53,7 +53,8 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     if call.meaning.creates() {
         let _not_cancelled = cancellation::hold();
         // A thread waits while another one begins the profile, so that what both make is counted.
-        lifecycle::start_without_mpi(place_in(&call.meaning));
+        let place = place_in(&call.meaning);
+        apart::with_stack(stack_room::OF_BEGIN, move || lifecycle::start_without_mpi(place));
     }
     if !process::is_tracking() {
         // The segment's memory is shared with a forked process.

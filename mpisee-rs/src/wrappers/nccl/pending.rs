@@ -1,60 +1,68 @@
-//! Communicators that are made, until they are entered.
+//! Communicators that are made, until they are entered. One may come to exist, or be known, later than its call returns, and waits:
 //!
-//! One may come to exist later than its call returns: in a group, when that ends; and where it is made by a parent that does not
-//! block, when NCCL has stored its handle.
+//! | held as | by | until |
+//! | --- | --- | --- |
+//! | [`Pending`] | the call, or the thread's group (`group.rs`) | the call, or the outermost group, has returned |
+//! | `Unstored` | `NCCL`, where the place of the handle is empty then, as of a parent that does not block | the program passes a handle that was seen there |
+//! | `unfinished` | `NCCL`, under its handle, where NCCL does not have its size yet | a call on it returns, or makes another one of it, and NCCL has the size |
+//!
+//! Each has it as it was [`Announced`]. A call that fails makes none, and with its parent an `Unstored` one that was never seen goes, too.
 
 use super::{count_time, key};
 use crate::naming::{ROWS, nccl as naming};
 use crate::recording::{RecordedCall, Recorder};
-use crate::state::nccl::{Creation, NCCL, NcclComm, Unstored};
+use crate::state::nccl::{Announced, NCCL, NcclComm};
 use crate::state::world::World;
 use crate::storage::frame::ExportFrame;
 use mpisee_guards::errno;
 use mpisee_profile::nccl::{Comm, IN_PROGRESS, NcclCall, SUCCESS};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A creating call, whose communicator may come to exist later.
+/// A communicator of a creating call that has not returned, or is in a group.
 pub struct Pending {
-    /// The handle of the parent; 0 if it has none.
-    pub parent: u64,
-    /// The place of the handle.
-    pub new: *const Comm,
-    pub creation: Creation,
-    /// Rank and size, where the call says them.
-    pub known: Option<(u32, u32)>,
+    pub announced: Announced,
     /// The call, if it is to be counted on what it made, and its frame.
     pub made: Option<(Operation, Ticks, Option<ExportFrame>)>,
-    /// The name that the program gives it.
-    pub label: Option<String>,
 }
 
 /// Enters a communicator that a call with this return code has made; returns its number.
-pub fn enter(recorder: &Recorder, call: &NcclCall, pending: &Pending, code: c_int) -> CommId {
-    let Pending { parent, new, creation, known, made, ref label } = *pending;
-    if new.is_null() {
+pub fn enter(recorder: &Recorder, call: &NcclCall, pending: Pending, code: c_int) -> CommId {
+    let Pending { announced, made } = pending;
+    if announced.place == 0 {
         return CommId::NONE;
     }
+    let place: *mut Comm = ptr::with_exposed_provenance_mut(announced.place);
     // SAFETY: the place is the program's for the call that has returned, or whose group has ended; NCCL may be storing there now.
-    let comm = unsafe { AtomicPtr::from_ptr(new.cast_mut()) }.load(Ordering::Relaxed);
+    let comm = unsafe { AtomicPtr::from_ptr(place) }.load(Ordering::Relaxed);
     if comm.is_null() {
         if code == IN_PROGRESS {
-            let (place, label) = (new.addr(), label.clone());
-            NCCL.await_handle(Unstored { parent, place, seen: 0, creation, known, label });
+            NCCL.await_handle(announced);
         }
         return CommId::NONE;
     }
-    let Some((rank, size)) = known.or_else(|| query(call, comm)) else {
-        NCCL.postpone(key(comm), creation, label.clone());
-        return CommId::NONE;
-    };
-    let id = naming::enter(recorder.world, key(comm), creation, rank, size);
-    if let Some(label) = label {
-        ROWS.label(&recorder.world.segment, id, label.clone());
-    }
+    let Some(id) = enter_stored(recorder.world, call, comm, announced) else { return CommId::NONE };
     if let Some((operation, ticks, export)) = made {
         count_time(&Recorder { export, ..*recorder }, id, operation, ticks);
+    }
+    id
+}
+
+/// Enters a communicator with its handle; `None` if NCCL does not have its size yet: it is kept until then.
+fn enter_stored(world: &World, call: &NcclCall, comm: Comm, announced: Announced) -> Option<CommId> {
+    let Some(place) = announced.known.or_else(|| query(call, comm)) else {
+        NCCL.postpone(key(comm), announced);
+        return None;
+    };
+    Some(enter_sized(world, comm, announced, place))
+}
+
+fn enter_sized(world: &World, comm: Comm, announced: Announced, (rank, size): (u32, u32)) -> CommId {
+    let id = naming::enter(world, key(comm), announced.creation, rank, size);
+    if let Some(label) = announced.label {
+        ROWS.label(&world.segment, id, label);
     }
     id
 }
@@ -70,34 +78,18 @@ pub fn known(recorded: &RecordedCall, call: &NcclCall, comm: Comm) -> Option<Ncc
     if known.is_some() {
         return known;
     }
-    let unstored = NCCL.take_unstored(key(comm))?;
-    adopt(recorded, call, comm, unstored);
-    NCCL.get(key(comm))
-}
-
-/// Enters a communicator that NCCL has stored, and that the program has passed.
-fn adopt(recorded: &RecordedCall, call: &NcclCall, comm: Comm, unstored: Unstored) {
-    let Unstored { creation, known, label, .. } = unstored;
+    let announced = NCCL.take_unstored(key(comm))?;
     let _errno = errno::keep();
-    recorded.record(|recorder| match known.or_else(|| query(call, comm)) {
-        Some((rank, size)) => {
-            let id = naming::enter(recorder.world, key(comm), creation, rank, size);
-            if let Some(label) = label {
-                ROWS.label(&recorder.world.segment, id, label);
-            }
-        }
-        None => NCCL.postpone(key(comm), creation, label),
+    recorded.record(|recorder| {
+        enter_stored(recorder.world, call, comm, announced);
     });
+    NCCL.get(key(comm))
 }
 
 /// Enters a communicator whose size NCCL did not have at first.
 pub fn finish(world: &World, call: &NcclCall, comm: Comm) -> Option<NcclComm> {
-    let (rank, size) = query(call, comm)?;
-    let (creation, label) = NCCL.take_postponed(key(comm))?;
-    let id = naming::enter(world, key(comm), creation, rank, size);
-    if let Some(label) = label {
-        ROWS.label(&world.segment, id, label);
-    }
+    let place = query(call, comm)?;
+    enter_sized(world, comm, NCCL.take_postponed(key(comm))?, place);
     NCCL.get(key(comm))
 }
 

@@ -74,15 +74,15 @@ fn check(profile: &Profile) {
 #[test]
 fn imported_memory_has_its_owner_and_what_that_calls_it() {
     on_each_mpi(|mpi| {
-        for back_end in ["sanitizer", "nvbit"] {
+        for backend in ["sanitizer", "nvbit"] {
             let prefix = installation();
             let prefix = prefix.path();
             add_nvbit(prefix);
-            let options = [&["--gpu-backend", back_end], &RECORDS[..]].concat();
+            let options = [&["--gpu-backend", backend], &RECORDS[..]].concat();
             let library = nvshmem().display().to_string();
             let output = run_with(mpi, prefix, "gpu/sharing", "", &options, &[&library]);
             let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{back_end}: {said}");
+            assert!(output.status.success(), "{backend}: {said}");
             assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
             check(&Profile::open(prefix.join("test.mpisee")).expect("it was written"));
 

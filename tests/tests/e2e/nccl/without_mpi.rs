@@ -1,6 +1,7 @@
 //! Programs of NCCL without MPI: each process is profiled, and the last one to end on the node writes the profile of all.
 
 use super::{Comm, Sums, library, linked, sums};
+use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::NcclPeerRow;
 use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, root, through, within};
@@ -199,6 +200,19 @@ fn a_program_may_begin_with_a_group() {
     ];
     let expected = calls.map(|(call, calls, bytes)| ((comm.clone(), call.to_owned()), (calls, bytes)));
     assert_eq!(sums(&tables), Sums::from(expected), "{said}");
+}
+
+#[test]
+fn a_thread_with_the_smallest_stack_may_make_the_first_communicator() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = start(folder.path(), &[], 1, &["stack", &driver().display().to_string()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let directory = folder.path().join("test.mpisee");
+    let comm: Comm = ("N1".to_owned(), 1, "0".to_owned());
+    let calls = [("ncclCommInitRank", 1, 0), ("ncclAllReduce", 50, 50 * 109), ("ncclCommDestroy", 1, 0)];
+    let expected = calls.map(|(call, calls, bytes)| ((comm.clone(), call.to_owned()), (calls, bytes)));
+    assert_eq!(sums(&Tables::read(&directory, &said)), Sums::from(expected), "{said}");
+    assert!(directory.join("gpus.csv").exists(), "the devices were looked at: {said}");
 }
 
 /// One thread begins the profile, and the others wait for it.
