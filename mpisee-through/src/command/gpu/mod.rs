@@ -32,7 +32,6 @@ use clap::{Args, ValueEnum};
 use mpi::Mpi;
 use mpisee_profile::rows::PeRow;
 use mpisee_profile::{Profile, RankSet};
-pub use nccl::gpus_per_process;
 pub use page::Page;
 use rows::{Accessed, Ends};
 use std::collections::{BTreeSet, HashMap};

@@ -5,6 +5,7 @@ use super::{Chosen, GpuArgs, copies, heat, nccl, table, ways};
 use crate::filter::CallFilter;
 use crate::group::By;
 use crate::load;
+use crate::nccl_times;
 use crate::output::Format;
 use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::left_out;
@@ -78,7 +79,7 @@ impl Page {
         };
         let of_nccl = nccl::comm_sheet(view)?;
         notes.extend((!of_nccl.rows.is_empty()).then(|| TIMES_OF_NCCL.to_owned()));
-        notes.extend(nccl::share_of_wall(view)?);
+        notes.extend(nccl_times::share_of_wall(view)?);
         notes.extend(
             (!buffers.sheet.rows.is_empty() && !view.run().is_without_mpi()).then(|| ON_WAITS.to_owned()),
         );

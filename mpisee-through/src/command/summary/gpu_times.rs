@@ -1,7 +1,7 @@
 //! How long the GPU worked on calls of NCCL, for the rows of the summary.
 
-use crate::command::gpu::gpus_per_process;
 use crate::filter::CallFilter;
+use crate::nccl_times::{self, TimedCalls};
 use crate::operation_sums::CommSum;
 use crate::units::count;
 use crate::view::ProfileView;
@@ -27,17 +27,17 @@ impl GpuTimes {
             let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
             all.into_iter().all(|memory| filter.takes_sums(row.size_min, row.size_max, memory))
         };
-        for row in view.profile().rows_if_any::<NcclTimeRow>()? {
-            let row = row?;
+        for timed in nccl_times::rows(view)? {
+            let timed = timed?;
+            let gpu_s = timed.gpu_s();
+            let TimedCalls { row, .. } = timed;
             let is_chosen = filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region);
             if !is_chosen || !takes_sums(&row) {
                 continue;
             }
             times.calls = [times.calls[0] + row.calls, times.calls[1] + row.untimed];
             if row.calls > 0 {
-                let gpus = view.processes().comms.get(&row.comm).map_or(1.0, gpus_per_process);
-                *times.seconds.entry(row.comm).or_default().entry(row.call).or_default() +=
-                    row.gpu_s.0 / gpus;
+                *times.seconds.entry(row.comm).or_default().entry(row.call).or_default() += gpu_s;
             }
         }
         Ok(times)
