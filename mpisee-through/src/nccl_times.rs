@@ -1,8 +1,10 @@
 //! Times of calls of NCCL on GPUs (`nccl-times.csv`), and the bandwidth that follows from them.
 
+use crate::filter::CallFilter;
+use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::rows::{CommRow, NcclTimeRow};
+use mpisee_profile::rows::{CommRow, Memory, NcclTimeRow};
 
 /// A row of `nccl-times.csv`.
 pub struct TimedCalls {
@@ -26,6 +28,31 @@ pub fn rows(view: &ProfileView) -> Result<impl Iterator<Item = Result<TimedCalls
         let gpus = comms.get(&row.comm).map_or(1.0, gpus_per_process);
         Ok(TimedCalls { row, gpus })
     }))
+}
+
+/// The rows that a filter takes. The table does not have the memory of buffers: where some is chosen, nothing is known of these calls.
+pub fn chosen<'a>(
+    view: &'a ProfileView,
+    filter: &'a CallFilter,
+) -> Result<impl Iterator<Item = Result<TimedCalls>> + 'a> {
+    let is_chosen = |row: &NcclTimeRow| {
+        let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
+        all.into_iter().all(|memory| filter.takes_row(row.rank, row.size_min, row.size_max, memory))
+            && filter.takes_region(&row.region)
+            && filter.takes_call(&row.call)
+            && view.processes().takes_comm(&filter.comms, &row.comm)
+    };
+    Ok(rows(view)?.filter(move |timed| timed.as_ref().map_or(true, |timed| is_chosen(&timed.row))))
+}
+
+/// A sentence on calls that were not timed, where others were.
+pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
+    (timed > 0 && untimed > 0).then(|| {
+        format!(
+            "The GPU's time is that of {}; {untimed} more were not timed, which mpisee-through gpu has by operation.",
+            count(timed, "call")
+        )
+    })
 }
 
 /// NCCL's ranks for each process of a communicator: more than one where processes use several GPUs.

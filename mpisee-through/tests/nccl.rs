@@ -127,6 +127,54 @@ fn the_summary_has_the_time_of_the_gpu() {
 }
 
 #[test]
+fn regions_have_the_time_of_the_gpu() {
+    let profile = with_times_of_gpu();
+    profile.run(&["regions", "app.mpisee", "--width", "120"]).golden("nccl-regions-of-gpu");
+    let gpu_s = |profile: &Written, more: &[&str]| -> Vec<serde_json::Value> {
+        let ran = profile.run(&[&["regions", "app.mpisee", "--format", "json"], more].concat());
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        let regions = found["regions"].as_array().unwrap();
+        regions.iter().map(|row| row["gpu_mean_s"].clone()).collect()
+    };
+    // Of two ranks that have entered it.
+    assert_eq!(gpu_s(&profile, &[]), [1.5]);
+    assert_eq!(gpu_s(&profile, &["--ranks", "1", "--call", "nccl*"]), [2.0]);
+    for others in [["--call", "MPI_*"], ["--comm", "W"], ["--memory", "device"]] {
+        assert_eq!(gpu_s(&profile, &others), [serde_json::Value::Null], "{others:?}");
+    }
+    assert_eq!(gpu_s(&beside_nccl().write(), &[]), [serde_json::Value::Null]);
+    let path = profile.directory.join("nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap().replace("step,", "step/inner,");
+    std::fs::write(&path, text.replace(",8,0,1048576,1.0", ",8,3,1048576,1.0")).unwrap();
+    assert_eq!(gpu_s(&profile, &[]), [1.5], "what is in it counts");
+    let ran = profile.run(&["regions", "app.mpisee", "--width", "300"]);
+    assert!(ran.exits(0).stdout.contains("The GPU's time is that of 16 calls; 3 more"), "{}", ran.stdout);
+}
+
+#[test]
+fn two_runs_have_the_time_of_gpus_beside_each_other() {
+    let times = |home: &Written, run: &str, of_rank_1: &str| {
+        let text = std::fs::read_to_string(with_times_of_gpu().directory.join("nccl-times.csv")).unwrap();
+        let path = home.directory.parent().unwrap().join(run).join("nccl-times.csv");
+        std::fs::write(path, text.replace(",2.0,", of_rank_1)).unwrap();
+    };
+    let home = runs::write(&[beside_nccl(), beside_nccl()]);
+    let row = || {
+        let ran = home.run(&["diff", "set/app-1.mpisee", "set/app-2.mpisee", "--format", "json"]);
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        let rows = found["runs"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["what"] == "NCCL time on GPUs")
+    };
+    assert_eq!(row(), None);
+    times(&home, "set/app-2.mpisee", ",3.0,");
+    let found = row().unwrap();
+    assert!(found["before"].is_null() && found["after"] == 2.0 && found["change"].is_null(), "{found}");
+    times(&home, "set/app-1.mpisee", ",2.0,");
+    let found = row().unwrap();
+    assert_eq!([&found["before"], &found["after"]], [1.5, 2.0], "{found}");
+}
+
+#[test]
 fn comparisons_and_efficiency_say_what_nccls_times_are() {
     let profile = beside_nccl().write();
     let ran = profile.run(&["efficiency", "app.mpisee", "--width", "300"]);
