@@ -202,6 +202,7 @@ fn a_browser_shows_it() {
     write(&super::gpus::without_copies_and_kernels(), "some-ways.html");
     write(&super::gpus::with_time_line(), "nccl.html");
     write(&crate::support::gpus::nccl_alone().write(), "alone.html");
+    write(&super::gpus::with_like_uuids(), "alike.html");
     for (name, page) in super::several::pages() {
         std::fs::write(folder.join(name), page).unwrap();
     }
