@@ -179,6 +179,14 @@ impl Of {
     }
 }
 
+/// The devices of ranks.
+type RankDevices = HashMap<u32, BTreeSet<String>>;
+
+/// The device of a rank, if it uses no more than one.
+fn only(devices: &BTreeSet<String>) -> Option<&String> {
+    devices.first().filter(|_| devices.len() == 1)
+}
+
 /// The rows that were chosen, with objects and kernels as people write them.
 struct Chosen {
     rows: Vec<Accessed>,
@@ -186,8 +194,8 @@ struct Chosen {
     is_sampled: bool,
     /// How they say who accesses whose memory.
     ends: Ends,
-    /// The device of each rank; none if its kernels run on several. Whatever rows are chosen.
-    devices: HashMap<u32, Option<String>>,
+    /// The devices of each rank that is known to use any, whatever rows are chosen.
+    devices: RankDevices,
     /// Why objects could not be resolved to their calls.
     problems: BTreeSet<String>,
 }
@@ -196,10 +204,12 @@ impl Chosen {
     fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
         let mut symbols = Symbols::of(view.profile(), SearchDirs(args.source.clone()))?;
         let needs_objects = args.detail || args.by() == By::Object || args.choice.needs_objects();
-        let mut devices: HashMap<u32, Option<String>> = HashMap::new();
+        let mut devices = RankDevices::new();
         let mut add = |rank, device: &str| {
-            let known = devices.entry(rank).or_insert_with(|| Some(device.to_owned()));
-            known.take_if(|known| known != device);
+            let known = devices.entry(rank).or_default();
+            if !known.contains(device) {
+                known.insert(device.to_owned());
+            }
         };
         for row in view.processes().ranks() {
             row.gpus().for_each(|device| add(row.rank, device));
