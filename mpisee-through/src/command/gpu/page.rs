@@ -17,19 +17,6 @@ use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
 use ways::{Ways, WithoutPeers};
 
-/// The heading of each sheet, in their order.
-const TITLES: [&str; 9] = [
-    "Data from and to GPUs, by who moved them",
-    "GPUs",
-    "Between GPUs, and from GPUs to network adapters",
-    "Buffers of calls, by the memory they are in",
-    "Copies and launches of the host",
-    "Copies for messages",
-    "Communicators of NCCL",
-    "Calls of NCCL on the GPU, waiting for other ranks included",
-    "Accesses of kernels",
-];
-
 /// The message where the profile has nothing of GPUs.
 const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs its ranks use, and the memory of MPI's buffers, where the \
     program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels, `mpisee --nccl on` calls of NCCL that is \
@@ -40,8 +27,8 @@ const ON_WAITS: &str = "MPI_Wait, MPI_Win_fence and their kind have no buffers: 
 
 /// All that a profile has of GPUs; of sums over ranks what they have.
 pub struct Page {
-    /// One for each of [`TITLES`], empty where the profile has nothing of the kind.
-    sheets: Vec<Sheet>,
+    /// Each below its title, empty where the profile has nothing of the kind.
+    sheets: Vec<(&'static str, Sheet)>,
     /// True if the profile has anything of GPUs.
     pub has_some: bool,
     /// Short names of GPUs by their UUIDs.
@@ -85,18 +72,17 @@ impl Page {
         );
         let accessed = table(view, &chosen, args)?;
         let mut sheets = vec![
-            ways.sheet(|end| shown.get(end)),
-            device_sheet(&devices, &shown),
-            link_sheet(&links, &shown),
-            buffers.sheet,
-            copies::by_end(&of_host, args),
-            copies::by_comm(&of_host, args),
-            of_nccl,
-            nccl::time_sheet(view)?,
+            ("Data from and to GPUs, by who moved them", ways.sheet(|end| shown.get(end))),
+            ("GPUs", device_sheet(&devices, &shown)),
+            ("Between GPUs, and from GPUs to network adapters", link_sheet(&links, &shown)),
+            ("Buffers of calls, by the memory they are in", buffers.sheet),
+            ("Copies and launches of the host", copies::by_end(&of_host, args)),
+            ("Copies for messages", copies::by_comm(&of_host, args)),
+            ("Communicators of NCCL", of_nccl),
+            ("Calls of NCCL on the GPU, waiting for other ranks included", nccl::time_sheet(view)?),
         ];
-        let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
         let most = args.shown.limit(&args.output);
-        for (sheet, title) in sheets.iter_mut().zip(TITLES) {
+        for (title, sheet) in &mut sheets {
             if is_table && !sheet.rows.is_empty() {
                 sheet.keep_columns(|_, is_empty| !is_empty);
             }
@@ -106,13 +92,14 @@ impl Page {
                 sheet.rows.truncate(most);
             }
         }
-        sheets.extend(accessed.sheets);
+        sheets.extend(accessed.sheets.into_iter().map(|sheet| ("Accesses of kernels", sheet)));
+        let has_some = sheets.iter().any(|(_, sheet)| !sheet.rows.is_empty());
         Ok(Page { sheets, has_some, names, notes, closing: copies::sentences(&of_host.staged) })
     }
 
     /// The sheets that are not empty, each with its title.
     pub fn titled(&self) -> impl Iterator<Item = (&'static str, &Sheet)> {
-        TITLES.into_iter().zip(&self.sheets).filter(|(_, sheet)| !sheet.rows.is_empty())
+        self.sheets.iter().map(|(title, sheet)| (*title, sheet)).filter(|(_, sheet)| !sheet.rows.is_empty())
     }
 }
 
@@ -120,7 +107,7 @@ impl Page {
 pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
     let page = Page::of(view, args)?;
     let closing = if page.has_some { page.closing } else { NOTHING.to_owned() };
-    let mut answer = Answer::of_sheets(view.profile(), page.sheets, &TITLES);
+    let mut answer = Answer::of_sheets(view.profile(), page.sheets);
     answer.closing = closing;
     answer.caveats.extend(page.notes);
     Ok(answer)
