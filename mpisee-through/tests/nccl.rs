@@ -4,7 +4,7 @@ mod support;
 
 use support::gpus::beside_nccl;
 use support::time_line::TimeLine;
-use support::{Written, runs};
+use support::{Builder, Written, runs};
 
 #[test]
 fn ranks_have_it_in_a_column_of_its_own() {
@@ -258,4 +258,34 @@ fn a_time_line_says_whose_time_that_of_nccl_is() {
         ran.exits(0).stdout.contains(OF_HOST)
     };
     assert!(said("ncclAllReduce") && !said("MPI_Allreduce"));
+}
+
+#[test]
+fn a_family_has_its_name_in_the_other_run() {
+    let parts = |digest: &str| {
+        let root = format!("N1-{digest}");
+        let made = Builder::new(4).comm(&root, "", "ncclCommInitRank", "0-3", |_| {});
+        [(0, "0-1"), (1, "2-3")].iter().fold(made, |builder, (color, members)| {
+            let part = format!("{root}_s1.{color}");
+            builder.comm(&part, &root, "ncclCommSplit", members, |_| {}).call(
+                &part,
+                2 * color,
+                "ncclAllReduce",
+                8,
+                64,
+                1.0,
+            )
+        })
+    };
+    let home = runs::write(&[parts("zzzzzzzz"), parts("00000000")]);
+    let row = |more: &[&str]| -> serde_json::Value {
+        let two = ["diff", "set/app-1.mpisee", "set/app-2.mpisee", "--format", "json"];
+        let ran = home.run(&[&two, more].concat());
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        found["changes"][0].clone()
+    };
+    let families = row(&["--families"]);
+    assert_eq!([&families["comm"], &families["comm_after"]], ["N1-zzzzzzzz_s1.*", "N1-00000000_s1.*"]);
+    let each = row(&[]);
+    assert_eq!([&each["comm"], &each["comm_after"]], ["N1-zzzzzzzz_s1.0", "N1-00000000_s1.0"]);
 }
