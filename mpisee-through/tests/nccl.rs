@@ -289,3 +289,23 @@ fn a_family_has_its_name_in_the_other_run() {
     let each = row(&[]);
     assert_eq!([&each["comm"], &each["comm_after"]], ["N1-zzzzzzzz_s1.0", "N1-00000000_s1.0"]);
 }
+
+#[test]
+fn nobody_is_named_where_all_spend_alike() {
+    let profile = with_times_of_gpu();
+    let path = profile.directory.join("nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let row = |of_rank_1: &str| -> serde_json::Value {
+        std::fs::write(&path, text.replace(",2.0,", of_rank_1)).unwrap();
+        let ran = profile.run(&["gpu", "app.mpisee", "--format", "json"]);
+        let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        page["nccl_times"][0].clone()
+    };
+    // 125 ms a call are shown in both cases, to three digits.
+    for alike in [",1.0,", ",1.003,"] {
+        let found = row(alike);
+        assert!(found["call_min_rank"].is_null() && found["call_max_rank"].is_null(), "{found}");
+        assert_eq!(found["call_min_s"], 0.125, "{found}");
+    }
+    assert_eq!(row(",1.01,")["call_max_rank"], 1);
+}

@@ -6,6 +6,7 @@ use crate::group::By;
 use crate::load;
 use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, gpus_per_process, is_of_root};
 use crate::sheet::{self, Sheet, Value};
+use crate::units::time;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::comm_name::is_nccl;
@@ -166,7 +167,11 @@ fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
         || ranks.iter().filter_map(|(&rank, timed)| Some((timed.mean_s()?, rank))).filter(|_| of.has_each);
     let by_time = |one: &(f64, u32), other: &(f64, u32)| one.0.total_cmp(&other.0);
     let (least, most) = (each().min_by(by_time), each().max_by(by_time));
-    let rank = |of: Option<(f64, u32)>| of.map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()));
+    // Where all spend alike, as far as it is shown, nobody is named.
+    let differs = least.zip(most).is_some_and(|(least, most)| time(least.0) != time(most.0));
+    let rank = |of: Option<(f64, u32)>| {
+        of.filter(|_| differs).map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()))
+    };
     // The root of a broadcast has no bytes of its own.
     let per_call = |timed: &Timed| timed.bytes as f64 / timed.calls.max(1) as f64;
     let block = ranks.values().map(per_call).fold(0.0, f64::max);
