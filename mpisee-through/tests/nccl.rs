@@ -309,3 +309,43 @@ fn nobody_is_named_where_all_spend_alike() {
     }
     assert_eq!(row(",1.01,")["call_max_rank"], 1);
 }
+
+#[test]
+fn lists_of_nccl_are_of_the_communicators_that_are_chosen() {
+    let profile = beside_nccl()
+        .comm("N1-aaaaaaaa", "", "ncclCommInitRank", "0-1", |row| row.label = "tp".to_owned())
+        .call("N1-aaaaaaaa", 0, "ncclBroadcast", 3, 30, 0.001)
+        .write();
+    let times = std::fs::read_to_string(with_times_of_gpu().directory.join("nccl-times.csv")).unwrap();
+    let other = times.lines().nth(1).unwrap().replace("N1-5e1c09tz", "N1-aaaaaaaa");
+    std::fs::write(profile.directory.join("nccl-times.csv"), format!("{times}{other}\n")).unwrap();
+    let staged =
+        "comm,rank,direction,memory,mode,matches,bytes,time_s\nW,0,sent,pinned,stream,2,1000,0.000001\n";
+    std::fs::write(profile.directory.join("staged.csv"), staged).unwrap();
+    let found = |pattern: &str| -> serde_json::Value {
+        let ran = profile.run(&["gpu", "app.mpisee", "--comm", pattern, "--format", "json"]);
+        serde_json::from_str(&ran.exits(0).stdout).unwrap()
+    };
+    let comms = |page: &serde_json::Value, list: &str| -> Vec<String> {
+        page[list].as_array().unwrap().iter().map(|row| row["comm"].as_str().unwrap().to_owned()).collect()
+    };
+    for (pattern, of_nccl, of_messages) in
+        [("tp", &["N1-aaaaaaaa"][..], &[][..]), ("N1-5*", &["N1-5e1c09tz"], &[]), ("W", &[], &["W"])]
+    {
+        let page = found(pattern);
+        assert_eq!(comms(&page, "nccl"), of_nccl, "{pattern}");
+        assert_eq!(comms(&page, "nccl_times"), of_nccl, "{pattern}");
+        assert_eq!(comms(&page, "staged"), of_messages, "{pattern}");
+        assert!(page["buffers"].is_null() && page["ways"].is_null(), "{page:#}");
+    }
+    let ran = profile.run(&["gpu", "app.mpisee", "--comm", "tp", "--width", "120"]);
+    assert!(
+        ran.exits(0).stdout.contains("Communicators of NCCL\n") && ran.stdout.contains(OF_HOST),
+        "{}",
+        ran.stdout
+    );
+    profile.run(&["gpu", "app.mpisee", "--comm", "X"]).fails_with(&["no communicator matches --comm X"]);
+    profile
+        .run(&["gpu", "app.mpisee", "--comm", "tp", "--by", "rank"])
+        .fails_with(&["--comm is for the page"]);
+}

@@ -18,6 +18,7 @@ mod sums;
 mod ways;
 
 use super::Outcome;
+use crate::comm_pattern::CommPattern;
 use crate::debug_info::{SearchDirs, Symbols};
 use crate::no_match;
 use crate::output::OutputArgs;
@@ -41,6 +42,7 @@ use sums::{Key, Sum, Sums};
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through gpu app.mpisee                         all of it on a page
+  mpisee-through gpu app.mpisee --comm 'N*'             NCCL's communicators and their calls alone
   mpisee-through gpu app.mpisee --by rank               kernels' traffic between ranks, beside what MPI sent
   mpisee-through gpu app.mpisee --image traffic.svg     the same as heat maps, .svg or .png
   mpisee-through gpu app.mpisee --by device --detail    what each device does, and in which lines
@@ -115,6 +117,10 @@ pub struct GpuArgs {
     /// Look for source files and binaries below DIR first; can be given several times
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
+
+    /// Of the page the lists by communicator alone (NCCL's, and copies for messages), of those whose name or label matches; may be repeated
+    #[arg(long, value_name = "GLOB", help_heading = "Filters")]
+    comm: Vec<CommPattern>,
 
     #[command(flatten)]
     shown: Shown,
@@ -251,7 +257,11 @@ impl Chosen {
 pub fn run(args: &GpuArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     if args.is_page() {
-        return page::answer(&view, args)?.write(&args.output);
+        let answer = if args.comm.is_empty() { page::answer } else { page::of_comms };
+        return answer(&view, args)?.write(&args.output);
+    }
+    if !args.comm.is_empty() {
+        bail!("--comm is for the page: leave out --by and other options that choose what is shown");
     }
     if args.by() == By::Address {
         return by_address(&view, args);

@@ -15,14 +15,14 @@ use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, HashMap};
 
 /// The operations of NCCL alone.
-fn calls() -> CallFilter {
-    CallFilter::of_calls(CommFilter::default(), &[Glob::new("nccl*")])
+fn calls(comms: &CommFilter) -> CallFilter {
+    CallFilter::of_calls(comms.clone(), &[Glob::new("nccl*")])
 }
 
-/// Each communicator of NCCL, and the communicator of MPI that has the same processes.
-pub fn comm_sheet(view: &ProfileView) -> Result<Sheet> {
+/// Each communicator of NCCL that is chosen, and the communicator of MPI that has the same processes.
+pub fn comm_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let by = By { comm: true, without_times: true, ..By::default() };
-    let groups = view.group(&calls(), by)?;
+    let groups = view.group(&calls(chosen), by)?;
     let comms = &view.processes().comms;
     let mut cells: Vec<_> = groups.cells.iter().collect();
     cells.sort_by_key(|(_, cell)| std::cmp::Reverse(cell.bytes));
@@ -95,9 +95,10 @@ impl Timed {
 ///
 /// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last
 /// has the shortest one, which is nearest to what the operation itself takes, and the bandwidth is by that one.
-pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
+pub fn time_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
+    let filter = calls(chosen);
     let mut by_rank: BTreeMap<(String, String, u64, u64), BTreeMap<u32, Timed>> = BTreeMap::new();
-    for timed in nccl_times::rows(view)? {
+    for timed in nccl_times::chosen(view, &filter)? {
         let timed = timed?;
         let row = &timed.row;
         let key = (row.comm.clone(), row.call.clone(), row.size_min, row.size_max);
