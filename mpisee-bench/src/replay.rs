@@ -7,12 +7,14 @@ use crate::collective::Collective;
 use crate::pattern::{CollectiveCall, Pattern, Step};
 use mpisee_profile::comm_name::{CommName, is_one_per_process};
 use mpisee_profile::network::MESSAGES;
+use mpisee_profile::operation::is_nccl;
 use mpisee_profile::requests::Requests;
 use mpisee_profile::rows::{CallRow, CommRow, PeerRow, Row};
 use mpisee_profile::{Operation, OperationKind, Profile, ProfileError};
 use serde::{Deserialize, Serialize};
 use sizes::SentSizes;
 use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
 
 mod sizes;
 
@@ -27,6 +29,8 @@ pub struct Plan {
     pub items: Vec<Item>,
     /// The operations that are not replayed, with the reason and the time of all ranks in them.
     pub left_out: Vec<LeftOut>,
+    /// Calls of NCCL of all ranks, which are not replayed. The host's time in them is not that of communication, and is in no time of the plan.
+    pub nccl_calls: u64,
     /// The time of all ranks in communication, in seconds.
     pub time_s: f64,
 }
@@ -116,7 +120,25 @@ impl Plan {
                 percent(rest_s)
             );
         }
+        if let Some(calls) = self.nccl_text() {
+            text += &format!("Left out: {calls}; their time on the host is not that of communication.\n");
+        }
         text
+    }
+
+    /// The error where nothing can be replayed.
+    pub fn nothing(&self, path: &Path) -> String {
+        let of_nccl = self.nccl_text().map_or(String::new(), |calls| format!("; it has {calls}"));
+        format!("'{}' has no messages and no collective operations of MPI to replay{of_nccl}", path.display())
+    }
+
+    /// `840 calls of NCCL, which are not replayed`, if there are any.
+    pub fn nccl_text(&self) -> Option<String> {
+        match self.nccl_calls {
+            0 => None,
+            1 => Some("1 call of NCCL, which is not replayed".to_owned()),
+            calls => Some(format!("{calls} calls of NCCL, which are not replayed")),
+        }
     }
 
     /// The part of the time in communication that the replay covers.
@@ -273,6 +295,8 @@ struct Calls {
     sizes: BTreeMap<(String, u32), SentSizes>,
     /// The time in all else that communicates by family, operation and reason, in seconds.
     left_out_s: BTreeMap<(String, String, &'static str), f64>,
+    /// Calls of NCCL that communicate.
+    nccl: u64,
 }
 
 impl Calls {
@@ -283,6 +307,11 @@ impl Calls {
             let row = row?;
             let Some(comm) = comms.get(&row.comm) else { continue };
             let treatment = match kind(&row.call, comm) {
+                Treatment::Nothing => Treatment::Nothing,
+                _ if is_nccl(&row.call) => {
+                    calls.nccl = calls.nccl.saturating_add(row.calls);
+                    Treatment::Nothing
+                }
                 Treatment::Messages => not_of_messages(&row, &requests).unwrap_or(Treatment::Messages),
                 other => other,
             };
@@ -325,7 +354,7 @@ pub fn plan(profile: &Profile) -> Result<Plan, String> {
 fn planned(profile: &Profile) -> Result<Plan, ProfileError> {
     let comms = profile.rows::<CommRow>()?.map(|row| row.map(|row| (row.comm.clone(), row)));
     let comms: HashMap<String, CommRow> = comms.collect::<Result<_, _>>()?;
-    let Calls { collectives, message_s, sizes, mut left_out_s } = Calls::read(profile, &comms)?;
+    let Calls { collectives, message_s, sizes, mut left_out_s, nccl } = Calls::read(profile, &comms)?;
     let mut items: Vec<Item> =
         collectives.into_iter().filter_map(|(key, sum)| collective_item(key, sum, &comms)).collect();
     let (of_messages, without) = message_items(profile, &comms, message_s, sizes)?;
@@ -344,7 +373,14 @@ fn planned(profile: &Profile) -> Result<Plan, ProfileError> {
     let items = that_can_be_replayed(items, run.ranks, &mut left_out);
     let kept = keep(items, time_s, &mut left_out);
     left_out.sort_by(|one, other| other.time_s.total_cmp(&one.time_s));
-    Ok(Plan { command: run.command.clone(), ranks: run.ranks, items: kept, left_out, time_s })
+    Ok(Plan {
+        command: run.command.clone(),
+        ranks: run.ranks,
+        items: kept,
+        left_out,
+        nccl_calls: nccl,
+        time_s,
+    })
 }
 
 /// The items without those that no pattern can have, as blocks of more bytes than C's `int` counts; these are left out, with the reason.

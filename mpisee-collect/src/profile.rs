@@ -363,7 +363,7 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
 }
 
 /// How processes without MPI ended that wrote no profile.
-const BEFORE_EXIT: &str = "ended before the exit (were killed, or called _exit or exec)";
+const BEFORE_EXIT: &str = "ended before the exit (killed, or by _exit or exec)";
 
 /// The sentence that names the ranks of the profile, how they ended, and where the others are.
 fn why_incomplete(world: &WorldSegments, recovered: &[&Segment], end: &str) -> String {

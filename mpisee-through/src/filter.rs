@@ -28,6 +28,11 @@ pub struct CommFilter {
 }
 
 impl CommFilter {
+    /// Communicators that match any of these, of all ranks.
+    pub fn of_comms(comm: Vec<CommPattern>) -> Self {
+        CommFilter { comm, ranks: None }
+    }
+
     /// Returns whether the name, the label that the application gave, or the family is chosen.
     pub fn takes_comm<'f>(
         &self,

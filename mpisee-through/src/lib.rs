@@ -5,7 +5,7 @@
 //! cores, `group` sums them up, `beside_network` compares them with a replay, `waits` joins samples of arrivals and messages, `axis` has the ranks of matrices, `family` puts like
 //! communicators on one row, `filter` selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that
 //! had no core, `placement` where the GPU of a rank is beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
-//! `output`, `sheet`, `shades`, `picture` and `units` format results, `names` demangles functions, `debug_info` finds those of an address, `sites`
+//! `output`, `sheet`, `shades`, `picture` and `units` format results, `nccl_times` reads how long GPUs worked on calls of NCCL, `names` demangles functions, `debug_info` finds those of an address, `sites`
 //! has the places in the program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
 
 mod axis;
@@ -25,6 +25,7 @@ mod interrupted;
 mod left_behind;
 mod line_breaks;
 mod load;
+mod nccl_times;
 mod no_match;
 mod operation_sums;
 mod outcome;

@@ -268,7 +268,7 @@ pub struct Answer {
     /// The sheets; CSV has the first alone.
     pub sheets: Vec<Sheet>,
     /// The headings above the sheets of a table, in their order; none if it has none.
-    pub titles: &'static [&'static str],
+    pub titles: Vec<&'static str>,
     /// Numbers that are not in rows, for JSON.
     pub values: Vec<(&'static str, Value)>,
     /// Text after the last sheet of a table.
@@ -282,11 +282,12 @@ pub struct Answer {
 impl Answer {
     /// An answer of one sheet.
     pub fn new(profile: &Profile, sheet: Sheet, cut_off: Option<ProfileError>) -> Self {
-        Answer { cut_off, ..Answer::of_sheets(profile, vec![sheet], &[]) }
+        Answer { cut_off, titles: Vec::new(), ..Answer::of_sheets(profile, vec![("", sheet)]) }
     }
 
     /// An answer of several sheets, each with its heading.
-    pub fn of_sheets(profile: &Profile, sheets: Vec<Sheet>, titles: &'static [&'static str]) -> Self {
+    pub fn of_sheets(profile: &Profile, titled: Vec<(&'static str, Sheet)>) -> Self {
+        let (titles, sheets) = titled.into_iter().unzip();
         Answer {
             lead: String::new(),
             sheets,

@@ -6,6 +6,8 @@ mod dominating;
 mod gpu_far;
 #[path = "advise/measured.rs"]
 mod measured;
+#[path = "advise/nccl.rs"]
+mod nccl;
 #[path = "advise/places.rs"]
 mod places;
 mod support;
@@ -226,6 +228,7 @@ fn findings_are_said_in_words() {
         .map(|one| one.write());
     let mut profiles = vec![crowded, profile, uneven, gpu_far::run().write(), with_overhead(3.0).write()];
     profiles.push(gpu_far::staging("blocking", "1.0"));
+    profiles.extend(nccl::both());
     profiles.extend(of_messages);
     let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
     let found: Vec<String> = profiles.iter().map(advised).collect();

@@ -4,7 +4,7 @@ mod support;
 
 use support::gpus::beside_nccl;
 use support::time_line::TimeLine;
-use support::{Written, runs};
+use support::{Builder, Written, runs};
 
 #[test]
 fn ranks_have_it_in_a_column_of_its_own() {
@@ -127,6 +127,54 @@ fn the_summary_has_the_time_of_the_gpu() {
 }
 
 #[test]
+fn regions_have_the_time_of_the_gpu() {
+    let profile = with_times_of_gpu();
+    profile.run(&["regions", "app.mpisee", "--width", "120"]).golden("nccl-regions-of-gpu");
+    let gpu_s = |profile: &Written, more: &[&str]| -> Vec<serde_json::Value> {
+        let ran = profile.run(&[&["regions", "app.mpisee", "--format", "json"], more].concat());
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        let regions = found["regions"].as_array().unwrap();
+        regions.iter().map(|row| row["gpu_mean_s"].clone()).collect()
+    };
+    // Of two ranks that have entered it.
+    assert_eq!(gpu_s(&profile, &[]), [1.5]);
+    assert_eq!(gpu_s(&profile, &["--ranks", "1", "--call", "nccl*"]), [2.0]);
+    for others in [["--call", "MPI_*"], ["--comm", "W"], ["--memory", "device"]] {
+        assert_eq!(gpu_s(&profile, &others), [serde_json::Value::Null], "{others:?}");
+    }
+    assert_eq!(gpu_s(&beside_nccl().write(), &[]), [serde_json::Value::Null]);
+    let path = profile.directory.join("nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap().replace("step,", "step/inner,");
+    std::fs::write(&path, text.replace(",8,0,1048576,1.0", ",8,3,1048576,1.0")).unwrap();
+    assert_eq!(gpu_s(&profile, &[]), [1.5], "what is in it counts");
+    let ran = profile.run(&["regions", "app.mpisee", "--width", "300"]);
+    assert!(ran.exits(0).stdout.contains("The GPU's time is that of 16 calls; 3 more"), "{}", ran.stdout);
+}
+
+#[test]
+fn two_runs_have_the_time_of_gpus_beside_each_other() {
+    let times = |home: &Written, run: &str, of_rank_1: &str| {
+        let text = std::fs::read_to_string(with_times_of_gpu().directory.join("nccl-times.csv")).unwrap();
+        let path = home.directory.parent().unwrap().join(run).join("nccl-times.csv");
+        std::fs::write(path, text.replace(",2.0,", of_rank_1)).unwrap();
+    };
+    let home = runs::write(&[beside_nccl(), beside_nccl()]);
+    let row = || {
+        let ran = home.run(&["diff", "set/app-1.mpisee", "set/app-2.mpisee", "--format", "json"]);
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        let rows = found["runs"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["what"] == "NCCL time on GPUs")
+    };
+    assert_eq!(row(), None);
+    times(&home, "set/app-2.mpisee", ",3.0,");
+    let found = row().unwrap();
+    assert!(found["before"].is_null() && found["after"] == 2.0 && found["change"].is_null(), "{found}");
+    times(&home, "set/app-1.mpisee", ",2.0,");
+    let found = row().unwrap();
+    assert_eq!([&found["before"], &found["after"]], [1.5, 2.0], "{found}");
+}
+
+#[test]
 fn comparisons_and_efficiency_say_what_nccls_times_are() {
     let profile = beside_nccl().write();
     let ran = profile.run(&["efficiency", "app.mpisee", "--width", "300"]);
@@ -210,4 +258,94 @@ fn a_time_line_says_whose_time_that_of_nccl_is() {
         ran.exits(0).stdout.contains(OF_HOST)
     };
     assert!(said("ncclAllReduce") && !said("MPI_Allreduce"));
+}
+
+#[test]
+fn a_family_has_its_name_in_the_other_run() {
+    let parts = |digest: &str| {
+        let root = format!("N1-{digest}");
+        let made = Builder::new(4).comm(&root, "", "ncclCommInitRank", "0-3", |_| {});
+        [(0, "0-1"), (1, "2-3")].iter().fold(made, |builder, (color, members)| {
+            let part = format!("{root}_s1.{color}");
+            builder.comm(&part, &root, "ncclCommSplit", members, |_| {}).call(
+                &part,
+                2 * color,
+                "ncclAllReduce",
+                8,
+                64,
+                1.0,
+            )
+        })
+    };
+    let home = runs::write(&[parts("zzzzzzzz"), parts("00000000")]);
+    let row = |more: &[&str]| -> serde_json::Value {
+        let two = ["diff", "set/app-1.mpisee", "set/app-2.mpisee", "--format", "json"];
+        let ran = home.run(&[&two, more].concat());
+        let found: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        found["changes"][0].clone()
+    };
+    let families = row(&["--families"]);
+    assert_eq!([&families["comm"], &families["comm_after"]], ["N1-zzzzzzzz_s1.*", "N1-00000000_s1.*"]);
+    let each = row(&[]);
+    assert_eq!([&each["comm"], &each["comm_after"]], ["N1-zzzzzzzz_s1.0", "N1-00000000_s1.0"]);
+}
+
+#[test]
+fn nobody_is_named_where_all_spend_alike() {
+    let profile = with_times_of_gpu();
+    let path = profile.directory.join("nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let row = |of_rank_1: &str| -> serde_json::Value {
+        std::fs::write(&path, text.replace(",2.0,", of_rank_1)).unwrap();
+        let ran = profile.run(&["gpu", "app.mpisee", "--format", "json"]);
+        let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        page["nccl_times"][0].clone()
+    };
+    // 125 ms a call are shown in both cases, to three digits.
+    for alike in [",1.0,", ",1.003,"] {
+        let found = row(alike);
+        assert!(found["call_min_rank"].is_null() && found["call_max_rank"].is_null(), "{found}");
+        assert_eq!(found["call_min_s"], 0.125, "{found}");
+    }
+    assert_eq!(row(",1.01,")["call_max_rank"], 1);
+}
+
+#[test]
+fn lists_of_nccl_are_of_the_communicators_that_are_chosen() {
+    let profile = beside_nccl()
+        .comm("N1-aaaaaaaa", "", "ncclCommInitRank", "0-1", |row| row.label = "tp".to_owned())
+        .call("N1-aaaaaaaa", 0, "ncclBroadcast", 3, 30, 0.001)
+        .write();
+    let times = std::fs::read_to_string(with_times_of_gpu().directory.join("nccl-times.csv")).unwrap();
+    let other = times.lines().nth(1).unwrap().replace("N1-5e1c09tz", "N1-aaaaaaaa");
+    std::fs::write(profile.directory.join("nccl-times.csv"), format!("{times}{other}\n")).unwrap();
+    let staged =
+        "comm,rank,direction,memory,mode,matches,bytes,time_s\nW,0,sent,pinned,stream,2,1000,0.000001\n";
+    std::fs::write(profile.directory.join("staged.csv"), staged).unwrap();
+    let found = |pattern: &str| -> serde_json::Value {
+        let ran = profile.run(&["gpu", "app.mpisee", "--comm", pattern, "--format", "json"]);
+        serde_json::from_str(&ran.exits(0).stdout).unwrap()
+    };
+    let comms = |page: &serde_json::Value, list: &str| -> Vec<String> {
+        page[list].as_array().unwrap().iter().map(|row| row["comm"].as_str().unwrap().to_owned()).collect()
+    };
+    for (pattern, of_nccl, of_messages) in
+        [("tp", &["N1-aaaaaaaa"][..], &[][..]), ("N1-5*", &["N1-5e1c09tz"], &[]), ("W", &[], &["W"])]
+    {
+        let page = found(pattern);
+        assert_eq!(comms(&page, "nccl"), of_nccl, "{pattern}");
+        assert_eq!(comms(&page, "nccl_times"), of_nccl, "{pattern}");
+        assert_eq!(comms(&page, "staged"), of_messages, "{pattern}");
+        assert!(page["buffers"].is_null() && page["ways"].is_null(), "{page:#}");
+    }
+    let ran = profile.run(&["gpu", "app.mpisee", "--comm", "tp", "--width", "120"]);
+    assert!(
+        ran.exits(0).stdout.contains("Communicators of NCCL\n") && ran.stdout.contains(OF_HOST),
+        "{}",
+        ran.stdout
+    );
+    profile.run(&["gpu", "app.mpisee", "--comm", "X"]).fails_with(&["no communicator matches --comm X"]);
+    profile
+        .run(&["gpu", "app.mpisee", "--comm", "tp", "--by", "rank"])
+        .fails_with(&["--comm is for the page"]);
 }

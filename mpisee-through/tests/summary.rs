@@ -333,3 +333,24 @@ fn the_job_of_a_batch_system_is_among_the_first_lines() {
         ["Ranks      8 on 2 nodes", "Job        Slurm 61_4.0", "Start      2025-06-01T12:00:00Z"]
     );
 }
+
+#[test]
+fn ranks_that_the_profile_lacks_are_not_counted() {
+    let places = |lacking: usize| {
+        let profile = Builder::new(4).with(|profile| {
+            profile.run.complete = false;
+            profile.run.profiler.time_s = 0.004;
+            profile.run.profiler.call_ns = 100.0;
+            profile.ranks.drain(..lacking);
+        });
+        let ran = profile.write().run(&["summary", "app.mpisee"]);
+        let lines = ["Ranks ", "Profiler"].map(|head| {
+            ran.exits(0).stdout.lines().find(|line| line.starts_with(head)).unwrap_or_default().to_owned()
+        });
+        let [ranks, profiler] = lines;
+        (ranks, profiler.split_once(" (").map(|(time, _)| time.to_owned()))
+    };
+    let mean = |time: &str| Some(format!("Profiler   {time}"));
+    assert_eq!(places(3), ("Ranks      1 of 4 on 1 node".to_owned(), mean("4.00 ms")));
+    assert_eq!(places(0), ("Ranks      4 on 1 node".to_owned(), mean("1.00 ms")));
+}

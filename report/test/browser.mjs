@@ -1,6 +1,6 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
 // plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
-// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
+// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; alone.html, of one without MPI; alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -270,6 +270,22 @@ async function useNccl(file) {
   await page.context().close();
 }
 
+/** GPUs whose UUIDs begin alike have other names on the axes. */
+async function nameGpus(file) {
+  const page = await open(file, 1280, "light");
+  const text = await page.locator("#gpus .matrix svg").textContent();
+  assert.ok(text.includes("00000000…0001") && text.includes("00000000…0002"), text);
+  await page.context().close();
+}
+
+/** Without MPI there is no chart of who sends to whom by MPI. */
+async function lackMpi(file) {
+  const page = await open(file, 1280, "light");
+  assert.ok(await page.locator("#gpus h2").isVisible());
+  assert.equal(await page.locator("#matrix h2").count(), 0);
+  await page.context().close();
+}
+
 /** Comparison, repetitions and series: charts, links, tables, and the quantity of growth. */
 async function useSeveral(file, series) {
   const page = await open(file, 1280, "light");
@@ -312,6 +328,8 @@ try {
   await useGpus("gpus.html");
   await lackWays("some-ways.html");
   await useNccl("nccl.html");
+  await lackMpi("alone.html");
+  await nameGpus("alike.html");
   await useSeveral("several.html", "series.html");
   for (const file of files) {
     // All widths in both themes for one report, in one theme for two; the others at one width in one theme.

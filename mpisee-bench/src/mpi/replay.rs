@@ -82,7 +82,7 @@ fn leave_out_what_is_too_large(world: &SimpleCommunicator, plan: &mut Plan) {
 fn read(path: &Path) -> Result<Plan, String> {
     let plan = plan(&Profile::open(path).map_err(|error| error.to_string())?)?;
     match plan.items.is_empty() {
-        true => Err(format!("'{}' has no messages and no collective operations to replay", path.display())),
+        true => Err(plan.nothing(path)),
         false => Ok(plan),
     }
 }

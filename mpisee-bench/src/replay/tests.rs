@@ -1,7 +1,6 @@
 //! The plans of profiles, and what they leave out.
 
 use super::*;
-use std::path::Path;
 
 const RUN: &str = include_str!("../../tests/profile/run.json");
 const COMMS: &str = "comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between\n";
@@ -176,6 +175,32 @@ fn what_the_most_operations_leave_out_is_named_and_summed() {
     assert_eq!(lines.len(), 36 + 1);
     assert!(lines[0].ends_with("0.5 % of the time: 64 operations are replayed at the most."), "{}", lines[0]);
     assert_eq!(lines[36], "Left out: 2000 other operations, 50.0 % of the time together.");
+}
+
+#[test]
+fn calls_of_nccl_are_said_not_to_be_replayed() {
+    const OF_NCCL: &str = "N1-5e1c09tz,,ncclCommInitRank,2,1,0-1,,,,1,0,";
+    let of_nccl = [
+        ("N1-5e1c09tz", 0, "ncclAllReduce", 8, 10, 5.0),
+        ("N1-5e1c09tz", 1, "ncclSend", 8, 2, 5.0),
+        ("N1-5e1c09tz", 1, "ncclCommSplit", 0, 1, 5.0),
+    ];
+    let alone = planned(&[WORLD, OF_NCCL], &of_nccl, &[]);
+    assert!(alone.items.is_empty());
+    assert_eq!(
+        alone.nothing(Path::new("app.mpisee")),
+        "'app.mpisee' has no messages and no collective operations of MPI to replay; it has 12 calls of NCCL, which are not replayed"
+    );
+    let beside =
+        planned(&[WORLD, OF_NCCL], &[&of_nccl[..], &[("W", 0, "MPI_Bcast", 8, 1, 1.0)]].concat(), &[]);
+    // The host's time in them counts for nothing.
+    assert_eq!((beside.items.len(), beside.time_s), (1, 1.0));
+    assert_eq!(
+        beside.left_out_text(),
+        "Left out: 12 calls of NCCL, which are not replayed; their time on the host is not that of communication.\n"
+    );
+    let without = planned(&[WORLD], &[("W", 0, "MPI_Bcast", 8, 1, 1.0)], &[]);
+    assert_eq!(without.left_out_text(), "");
 }
 
 /// The mean of short and long messages would be of another kind than either.

@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell, seconds};
+use crate::nccl_times;
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Sheet, Shown, Value};
@@ -10,7 +11,7 @@ use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
 use mpisee_profile::operation::is_nccl;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -23,7 +24,8 @@ EXAMPLES:
 ///
 /// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
 /// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time, % on CPU the time
-/// of all threads on cores by wall time (empty where the region was open at the end). NCCL, where there are such calls, is their time, which is none in MPI. The last line is what is outside of any region.
+/// of all threads on cores by wall time (empty where the region was open at the end). NCCL, where there are such calls, is their time on the host, which is none in MPI;
+/// GPU time, of profiles of mpisee --nccl-gpu-time, how long GPUs worked on them. The last line is what is outside of any region.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
@@ -42,10 +44,12 @@ pub struct RegionsArgs {
 
 /// The column of time in calls of NCCL, which only runs with such calls have.
 const NCCL: &str = "nccl_mean_s";
+/// The column of their time on GPUs, where it was measured.
+const OF_GPU: &str = "gpu_mean_s";
 /// Columns that tables of processes without MPI do not have.
 const OF_MPI: [&str; 2] = ["mpi_mean_s", "share_of_wall"];
 
-const HEADS: [sheet::Head; 11] = [
+const HEADS: [sheet::Head; 12] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
     sheet::number("entries", "ENTRIES").or_none(),
@@ -54,6 +58,7 @@ const HEADS: [sheet::Head; 11] = [
     sheet::number(OF_MPI[0], "MPI"),
     sheet::number(OF_MPI[1], "% of wall"),
     sheet::number(NCCL, "NCCL").or_none(),
+    sheet::number(OF_GPU, "GPU time").or_none(),
     sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),
     sheet::number("calls", "Calls").or_none(),
@@ -65,6 +70,8 @@ struct Sum {
     mpi_ns: u128,
     /// Time in calls of NCCL, which is no time in MPI.
     nccl_ns: u128,
+    /// Seconds of GPUs in these.
+    gpu_s: Option<f64>,
     bytes: u64,
     calls: u64,
 }
@@ -75,6 +82,37 @@ impl Sum {
         *of_library = of_library.saturating_add(cell.time_ns);
         self.bytes = self.bytes.saturating_add(cell.bytes);
         self.calls = self.calls.saturating_add(cell.calls);
+    }
+}
+
+/// The time of GPUs in calls of NCCL.
+#[derive(Default)]
+struct OfGpu {
+    /// Seconds over all ranks, by region.
+    seconds: BTreeMap<String, f64>,
+    /// Calls that were timed, and those that were not.
+    calls: [u64; 2],
+}
+
+impl OfGpu {
+    fn read(view: &ProfileView, filter: &CallFilter) -> Result<OfGpu> {
+        let mut of_gpu = OfGpu::default();
+        for timed in nccl_times::chosen(view, filter)? {
+            let timed = timed?;
+            let gpu_s = timed.gpu_s();
+            of_gpu.calls[0] = of_gpu.calls[0].saturating_add(timed.row.calls);
+            of_gpu.calls[1] = of_gpu.calls[1].saturating_add(timed.row.untimed);
+            if timed.row.calls > 0 {
+                *of_gpu.seconds.entry(timed.row.region).or_default() += gpu_s;
+            }
+        }
+        Ok(of_gpu)
+    }
+
+    /// That in a region and those in it; none where no call was timed.
+    fn in_region(&self, outer: &str) -> Option<f64> {
+        let inside = self.seconds.iter().filter(|(region, _)| is_in(region, outer));
+        inside.map(|(_, gpu_s)| *gpu_s).reduce(|sum, gpu_s| sum + gpu_s)
     }
 }
 
@@ -90,7 +128,9 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     let entered = view.regions(&args.filter.comms)?;
     let inner = args.filter.without_regions();
     let by = By { region: true, call: true, ..By::default() };
-    let groups = view.group(&view.with_times_as_operations(&inner)?, by)?;
+    let inner_calls = view.with_times_as_operations(&inner)?;
+    let groups = view.group(&inner_calls, by)?;
+    let of_gpu = OfGpu::read(view, &inner_calls)?;
     // Regions without calls are an answer, unless calls are chosen.
     no_match::need_operation(view, &inner, groups.cells.is_empty() && inner.names_calls())?;
     let mut names: BTreeSet<&str> = entered.keys().map(String::as_str).collect();
@@ -103,6 +143,7 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
             let mut sum = Sum::default();
             let inside = groups.cells.iter().filter(|(key, _)| is_in(groups.region(key), name));
             inside.for_each(|(key, cell)| sum.add(groups.call(key), cell));
+            sum.gpu_s = of_gpu.in_region(name);
             (name, sum)
         })
         .collect();
@@ -126,6 +167,9 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     if !has_nccl {
         sheet.keep_columns(|name, _| name != NCCL);
     }
+    if of_gpu.seconds.is_empty() {
+        sheet.keep_columns(|name, _| name != OF_GPU);
+    }
     if args.output.format() == Format::Table && view.run().is_without_mpi() {
         sheet.keep_columns(|name, _| !OF_MPI.contains(&name));
     }
@@ -133,6 +177,7 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
     answer.caveats.extend(on_nccl);
+    answer.caveats.extend(nccl_times::note_on_untimed(of_gpu.calls));
     Ok(answer)
 }
 
@@ -157,6 +202,7 @@ fn row(name: &str, region: &RegionSum, sum: Sum, all_ranks: u64) -> Vec<Value> {
         mean_s(seconds(sum.mpi_ns)),
         if region.wall_s > 0.0 { Value::Share(seconds(sum.mpi_ns) / region.wall_s) } else { Value::Nothing },
         mean_s(seconds(sum.nccl_ns)),
+        sum.gpu_s.map_or(Value::Nothing, mean_s),
         on_cpu.map_or(Value::Nothing, Value::Share),
         Value::Bytes(sum.bytes),
         Value::Count(sum.calls),

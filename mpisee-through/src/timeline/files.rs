@@ -1,6 +1,6 @@
 //! The files of a node in a time line: CSV, compressed by Zstandard in frames that are appended.
 
-use super::gpus::{self, GpuLinkRow, GpuRow};
+use super::gpus::{self, GpuLinkRow, NodeGpu};
 use super::history::History;
 use super::{NodeFile, fresh, open};
 use anyhow::{Context, Result, bail};
@@ -111,7 +111,7 @@ impl NodeFiles {
     }
 
     /// Writes the tables of the node's GPUs.
-    pub fn write_gpus(&self, gpus: &[GpuRow], links: &[GpuLinkRow]) -> Result<()> {
+    pub fn write_gpus(&self, gpus: &[NodeGpu], links: &[GpuLinkRow]) -> Result<()> {
         self.replace(&gpus::gpus_path(&self.folder, &self.host), &gpus::csv(gpus)?)?;
         if links.is_empty() {
             return Ok(());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// A GPU, or a part of one by MIG.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct GpuRow {
+pub struct NodeGpu {
     /// The node.
     pub host: String,
     /// `gpu0`, and `gpu0/mig1` of a part: the name in rates.
@@ -82,25 +82,25 @@ mod tests {
     fn rows_are_read_as_they_were_written() {
         let place = tempfile::tempdir().unwrap();
         let path = gpus_path(place.path(), "n1");
-        assert_eq!(read::<GpuRow>(&path).unwrap(), []);
-        let whole = GpuRow {
+        assert_eq!(read::<NodeGpu>(&path).unwrap(), []);
+        let whole = NodeGpu {
             host: "n1".to_owned(),
             device: "gpu0".to_owned(),
             model: "One, \"two\"".to_owned(),
             numa_node: Some(1),
             memory_bytes: Some(85_899_345_920),
             mig: Some(0),
-            ..GpuRow::default()
+            ..NodeGpu::default()
         };
-        let rows = [whole, GpuRow { device: "gpu1".to_owned(), ..GpuRow::default() }];
+        let rows = [whole, NodeGpu { device: "gpu1".to_owned(), ..NodeGpu::default() }];
         std::fs::write(&path, csv(&rows).unwrap()).unwrap();
-        assert_eq!(read::<GpuRow>(&path).unwrap(), rows);
+        assert_eq!(read::<NodeGpu>(&path).unwrap(), rows);
     }
 
     #[test]
     fn the_page_on_time_lines_names_every_column() {
         let page = include_str!("../../../docs/agent.md");
-        let (gpus, links) = (csv(&[GpuRow::default()]).unwrap(), csv(&[GpuLinkRow::default()]).unwrap());
+        let (gpus, links) = (csv(&[NodeGpu::default()]).unwrap(), csv(&[GpuLinkRow::default()]).unwrap());
         for text in [gpus, links] {
             let text = String::from_utf8(text).unwrap();
             for column in text.lines().next().unwrap().split(',') {

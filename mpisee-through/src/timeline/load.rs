@@ -1,7 +1,7 @@
 //! Reads the time line of a job: of all its nodes, from one folder or, where nodes share none, from several.
 
 use super::files::{read, table_path};
-use super::gpus::{self, GpuRow};
+use super::gpus::{self, NodeGpu};
 use super::{ENDING, JOB_FILE, JobFile, NodeFile, open, read_job};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::rows::{NodeRateRow, RateRow, Row};
@@ -17,7 +17,7 @@ pub struct TimeLine {
     pub nodes: Vec<NodeFile>,
     pub rates: Vec<RateRow>,
     pub node_rates: Vec<NodeRateRow>,
-    pub gpus: Vec<GpuRow>,
+    pub gpus: Vec<NodeGpu>,
     /// Remarks for the reader, one sentence each.
     pub notes: Vec<String>,
 }

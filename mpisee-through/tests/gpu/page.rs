@@ -51,6 +51,39 @@ fn messages_of_ranks_with_several_gpus_are_said_to_be_left_out() {
     );
 }
 
+/// Rank 0 uses A and B, the others one each.
+#[test]
+fn messages_that_may_have_gone_between_other_gpus_are_not_known() {
+    const C: &str = "GPU-0ccccccc-1111-2222-3333-444444444444";
+    let several = Builder::new(3)
+        .comm("N1-5e1c09tz", "", "ncclCommInitAll", "0-1", |_| {})
+        .messages("W", 0, 1, 2, 2048)
+        .messages("W", 2, 1, 3, 30)
+        .with(|profile| {
+            let gpus = [format!("{A}|{B}"), C.to_owned(), B.to_owned()];
+            profile.ranks.iter_mut().zip(gpus).for_each(|(row, gpu)| row.gpu = gpu);
+        })
+        .write();
+    let sent = |from: u32, [rank, peer]: [u32; 2], device: &str, bytes: u32| {
+        format!("N1-5e1c09tz,{from},{rank},{peer},{device},1,{bytes},0,0\n")
+    };
+    let rows = [sent(0, [0, 2], A, 5), sent(0, [1, 0], B, 6), sent(1, [2, 0], C, 7)].concat();
+    let header = NCCL_PEERS.replace("peer_in_comm,", "peer_in_comm,device,");
+    std::fs::write(several.directory.join("nccl-peers.csv"), header + &rows).unwrap();
+    // Rank 0 may have sent from A, or from B, to C, and nothing to itself.
+    several.run(&["gpu", "app.mpisee", "--format", "csv"]).prints(&format!(
+        "from,to,mpi_bytes,nccl_bytes,copied_bytes,kernel_bytes\n\
+         {B},{C},30,0,,\n\
+         {C},{A},0,7,,\n\
+         {B},{A},0,6,,\n\
+         {A},{C},,5,,\n"
+    ));
+    let ran = several.run(&["gpu", "app.mpisee", "--format", "json"]);
+    let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    assert!(page["ways"][3]["mpi_bytes"].is_null(), "{}", page["ways"]);
+    has(&page["caveats"].to_string(), &["2.00 KiB of messages are in no row"]);
+}
+
 /// Two processes without MPI, each with a GPU; and the rows of `nccl-peers.csv` behind its columns.
 fn without_mpi(peers: &str) -> Written {
     let profile = Builder::new(2)

@@ -1,7 +1,7 @@
 //! GPUs in the report: the lists of `gpu`; and calls of NCCL, whose time is no time in MPI.
 
 use super::{at, data_of, full, index, json_of, list, page_of, rows_of};
-use crate::support::gpus::{A, B, beside_nccl, two_gpus};
+use crate::support::gpus::{A, B, beside_nccl, nccl_alone, two_gpus};
 use crate::support::time_line::TimeLine;
 use crate::support::{Written, golden};
 use serde_json::{Value, json};
@@ -23,6 +23,17 @@ pub fn without_copies_and_kernels() -> Written {
     let profile = two_gpus();
     for file in ["copies.csv", "staged.csv", "gpu.csv"] {
         std::fs::remove_file(profile.directory.join(file)).unwrap();
+    }
+    profile
+}
+
+/// The same with UUIDs that differ in the last digits alone.
+pub fn with_like_uuids() -> Written {
+    let profile = without_copies_and_kernels();
+    for file in std::fs::read_dir(&profile.directory).unwrap().map(|file| file.unwrap().path()) {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.replace(A, "GPU-00000000-0000-0000-0000-000000000001");
+        std::fs::write(&file, text.replace(B, "GPU-00000000-0000-0000-0000-000000000002")).unwrap();
     }
     profile
 }
@@ -138,4 +149,14 @@ fn processes_without_mpi_have_no_efficiency() {
     let data = data_of(&page_of(&profile));
     assert!(data["tables"]["efficiency"].is_null());
     assert!(data["missing"]["efficiency"].as_str().unwrap().contains("processes without MPI"));
+}
+
+#[test]
+fn processes_without_mpi_have_no_messages_of_it() {
+    let data = data_of(&page_of(&nccl_alone().write()));
+    for part in ["messages", "collectives", "offsets"] {
+        assert!(data[part].is_null(), "{part}: {}", data[part]);
+    }
+    let data = data_of(&page_of(&beside_nccl().write()));
+    assert!(data["messages"].is_object() && data["collectives"].is_object());
 }

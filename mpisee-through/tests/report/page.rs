@@ -201,6 +201,8 @@ fn a_browser_shows_it() {
     write(&crate::support::gpus::two_gpus(), "gpus.html");
     write(&super::gpus::without_copies_and_kernels(), "some-ways.html");
     write(&super::gpus::with_time_line(), "nccl.html");
+    write(&crate::support::gpus::nccl_alone().write(), "alone.html");
+    write(&super::gpus::with_like_uuids(), "alike.html");
     for (name, page) in super::several::pages() {
         std::fs::write(folder.join(name), page).unwrap();
     }

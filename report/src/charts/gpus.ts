@@ -66,7 +66,7 @@ function matrix(view: View, all: Gpus, ways: CommandTable): Matrix {
   const counted = countedWays(ways);
   const way = chosenWay(ways, view.state);
   const ends = endsOf(all, ways);
-  const axis = axisNames(ends);
+  const axis = axisNames(all, ends);
   const place = (name: string) => column(ways, name).map((end) => ends.indexOf(String(end)));
   const [from, to] = [place("from"), place("to")];
   const bytes = counted.map(([, name]) => numbers(ways, name));
@@ -101,13 +101,14 @@ function endsOf(all: Gpus, ways: CommandTable): string[] {
   return [...known, ...others, ...PLACES.filter((end) => found.has(end))];
 }
 
-/** Axes have no room for more than the first digits that tell the GPUs apart. */
-function axisNames(ends: string[]): string[] {
+/** Axes have no room for more than the first digits that tell the GPUs apart; of GPUs that begin alike they have the names of the tables. */
+function axisNames(all: Gpus, ends: string[]): string[] {
   const digits = (end: string) => end.replace(/^(GPU|MIG)-/, "");
   const gpus = ends.filter((end) => !PLACES.includes(end)).map(digits);
-  let most = 4;
-  while (most < 32 && new Set(gpus.map((gpu) => gpu.slice(0, most))).size < gpus.length) most++;
-  return ends.map((end) => (PLACES.includes(end) ? end : digits(end).slice(0, most)));
+  const isDistinct = (most: number) => new Set(gpus.map((gpu) => gpu.slice(0, most))).size === gpus.length;
+  const most = [4, 5, 6, 7, 8].find(isDistinct);
+  const short = (end: string) => (most === undefined ? digits(nameOf(all, end)) : digits(end).slice(0, most));
+  return ends.map((end) => (PLACES.includes(end) ? end : short(end)));
 }
 
 function nameOf(all: Gpus, end: string): string {

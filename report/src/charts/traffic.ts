@@ -70,9 +70,11 @@ const KINDS: ["messages" | "collectives" | "both", string][] = [
   ["both", "Both"],
 ];
 
-export function matrix(view: View): Figure {
+/** Messages and collectives of MPI; nothing of processes without it. */
+export function matrix(view: View): Figure | null {
   const { data, model, state } = view;
   if (data.offsets) return offsets(view);
+  if (!data.messages) return null;
   const all = traffic(view);
   const unit = state.traffic === "messages" ? state.unit : "bytes";
   const bytes = all.from.map((_, at) => all.p2p[at] + all.collective[at]);

@@ -5,7 +5,7 @@ use super::creation;
 use super::facts::{Comm, Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
-use super::{alltoallv, at_end, barriers, gpu_far, profiler, staging};
+use super::{alltoallv, at_end, barriers, gpu_far, nccl, profiler, staging};
 use super::{
     network, no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting,
 };
@@ -15,7 +15,7 @@ use mpisee_profile::OperationKind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 16] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 17] = [
         tiny_allreduces,
         waiting::late,
         waiting::late_ends,
@@ -32,6 +32,7 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         polling::rule,
         gpu_far::rule,
         staging::rule,
+        nccl::rule,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
     findings.extend(at_end::rule(facts));

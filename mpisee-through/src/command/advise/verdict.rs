@@ -3,9 +3,9 @@
 use super::at;
 use super::facts::{Facts, FamilyFacts, OfSize, Used};
 use super::finding::percent;
-use super::waiting;
+use super::{nccl, waiting};
 use crate::units::{human_bytes, time};
-use mpisee_profile::rows::{NcclTimeRow, Row, UNKNOWN_SIZE};
+use mpisee_profile::rows::UNKNOWN_SIZE;
 use mpisee_profile::run::WITHOUT_MPI;
 
 /// The share of the run in MPI below which there is little to gain.
@@ -25,12 +25,7 @@ struct Part<'f> {
 /// The operations that dominate, in words.
 pub fn verdict(facts: &Facts<'_>) -> String {
     if facts.library == WITHOUT_MPI {
-        let measure = "`mpisee --nccl-gpu-time` measures that on GPUs, which `gpu` has then";
-        let has = facts.view.profile().directory().join(NcclTimeRow::FILE).exists();
-        let of_gpus = if has { "`gpu` has that on GPUs" } else { measure };
-        return format!(
-            "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host; {of_gpus}."
-        );
+        return nccl::verdict(facts);
     }
     let of_run = facts.share_of_run(facts.mpi_s);
     let whole = format!(

@@ -14,6 +14,8 @@ pub struct Totals {
     pub mpi_s: f64,
     /// On the host in NCCL, mean over ranks.
     pub nccl_s: f64,
+    /// On GPUs in NCCL, mean over ranks, where it was measured.
+    pub nccl_gpu_s: Option<f64>,
     /// Per rank.
     pub calls: f64,
     /// Per rank.
@@ -28,10 +30,16 @@ impl Totals {
             wall_s: mean_of(|totals| totals.wall_s),
             mpi_s: mean_of(|totals| totals.mpi_s),
             nccl_s: mean_of(|totals| totals.nccl_s),
+            nccl_gpu_s: on_gpu(totals).map(|times_s| mean(&times_s)),
             calls: mean_of(|totals| totals.calls),
             bytes: mean_of(|totals| totals.bytes),
         }
     }
+}
+
+/// The time on GPUs of each run, where it was measured of all of them.
+fn on_gpu(totals: &[Totals]) -> Option<Vec<f64>> {
+    totals.iter().map(|totals| totals.nccl_gpu_s).collect()
 }
 
 /// Both sets of runs as a whole.
@@ -57,22 +65,12 @@ pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
         ]
     };
     let has_nccl = totals.iter().flatten().any(|totals| totals.nccl_s > 0.0);
-    let times = if has_nccl { 3.0 } else { 2.0 };
+    let of_gpus = totals.each_ref().map(|totals| on_gpu(totals));
+    let times =
+        2.0 + f64::from(u8::from(has_nccl)) + f64::from(u8::from(of_gpus.iter().all(Option::is_some)));
     let timed = |name: &str, of: fn(&Totals) -> f64| {
-        let sets = totals.each_ref().map(|totals| totals.iter().map(of).collect::<Vec<f64>>());
-        let [before, after] = sets.each_ref().map(|numbers| mean(numbers));
-        let found = difference(&sets[0], &sets[1]);
-        // As many times are tried.
-        let is_certain = found.is_some_and(|found| times * found.chance <= 1.0 - CONFIDENCE);
-        let may_be_noise = found.is_some() && !is_certain && before != after;
-        vec![
-            name.into(),
-            Value::Seconds(before),
-            Value::Seconds(after),
-            change(before, after, is_certain),
-            found.map_or(Value::Nothing, |found| Value::Seconds(found.noise)),
-            if may_be_noise { "~" } else { "" }.into(),
-        ]
+        let sets = totals.each_ref().map(|totals| Some(totals.iter().map(of).collect()));
+        timed(name, &sets, times)
     };
     let [ranks_before, ranks_after] = ranks.map(|ranks| ranks as f64);
     let mut rows = vec![
@@ -89,10 +87,31 @@ pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
         row("calls per rank", |totals| totals.calls, Value::Number),
         row("bytes per rank", |totals| totals.bytes, |bytes| Value::Bytes(bytes.round() as u64)),
     ];
+    if of_gpus.iter().any(Option::is_some) {
+        rows.insert(3, self::timed("NCCL time on GPUs", &of_gpus, times));
+    }
     if has_nccl {
         rows.insert(3, timed("NCCL time", |totals| totals.nccl_s));
     }
     Sheet { name: "runs", heads, rows }
+}
+
+/// The row of a time, by the runs of both sets, of `times` that are tried; of a set in which it was not measured it is empty.
+fn timed(name: &str, sets: &[Option<Vec<f64>>; 2], times: f64) -> Vec<Value> {
+    let means = sets.each_ref().map(|set| set.as_ref().map(|times_s| mean(times_s)));
+    let both = means[0].zip(means[1]);
+    let found = sets[0].as_ref().zip(sets[1].as_ref()).and_then(|(before, after)| difference(before, after));
+    let is_certain = found.is_some_and(|found| times * found.chance <= 1.0 - CONFIDENCE);
+    let may_be_noise = found.is_some() && !is_certain && means[0] != means[1];
+    let [before, after] = means.map(|mean_s| mean_s.map_or(Value::Nothing, Value::Seconds));
+    vec![
+        name.into(),
+        before,
+        after,
+        both.map_or(Value::Nothing, |(before, after)| change(before, after, is_certain)),
+        found.map_or(Value::Nothing, |found| Value::Seconds(found.noise)),
+        if may_be_noise { "~" } else { "" }.into(),
+    ]
 }
 
 fn change(before: f64, after: f64, matters: bool) -> Value {
@@ -203,7 +222,7 @@ mod tests {
     use super::*;
 
     fn totals(mpi_s: f64) -> Totals {
-        Totals { wall_s: 10.0, mpi_s, nccl_s: 0.7, calls: 100.0, bytes: 0.0 }
+        Totals { wall_s: 10.0, mpi_s, nccl_s: 0.7, nccl_gpu_s: None, calls: 100.0, bytes: 0.0 }
     }
 
     #[test]

@@ -173,13 +173,14 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     let same_ranks =
         views[0].processes().count() == views[1].processes().count() && views[0].is_laid_out_as(views[1]);
     let pairing = Pairing::new(views, same_ranks)?;
-    let rows_by_name = match args.families.are_on(&args.output) && same_ranks {
+    let (rows_by_name, others) = match args.families.are_on(&args.output) && same_ranks {
         true => family_names([&before, &after], &pairing),
-        false => BTreeMap::new(),
+        false => Default::default(),
     };
+    let other_name = |comm: &str| others.get(comm).map(String::as_str).or_else(|| pairing.other_name(comm));
     let pairs = sets::pairs([&before, &after], &pairing, &rows_by_name, same_ranks, &args.filter)?;
     let mut rows: Vec<Vec<Value>> =
-        rows(pairs, [&before, &after]).iter().map(|of| row(of, &pairing)).collect();
+        rows(pairs, [&before, &after]).iter().map(|of| row(of, other_name(&of.name.0))).collect();
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     if !rows_by_name.is_empty() {
         closing += EACH_HINT;
@@ -356,9 +357,10 @@ fn per_rank(heading: &'static str) -> &'static str {
     }
 }
 
-/// The family of each common name that shares a row: that of the first run, else that of the second.
-fn family_names(sets: [&Set; 2], pairing: &Pairing) -> BTreeMap<String, String> {
-    let mut names: BTreeMap<String, String> = BTreeMap::new();
+/// The family of each common name that shares a row: that of the first run, else that of the second; and the names that families of the first
+/// have in the second, where they are others.
+fn family_names(sets: [&Set; 2], pairing: &Pairing) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let (mut names, mut others) = (BTreeMap::new(), BTreeMap::new());
     for (place, set) in sets.into_iter().enumerate() {
         for family in family_rows::of_table(set.first(), |_| true, true) {
             for row in family.rows.iter().filter(|_| !family.is_single()) {
@@ -366,22 +368,21 @@ fn family_names(sets: [&Set; 2], pairing: &Pairing) -> BTreeMap<String, String> 
                 let is_of_first = place == 1 && sets[0].first().processes().comms.contains_key(common);
                 if !is_of_first {
                     names.insert(common.to_owned(), family.name.clone());
+                } else if let Some(name) = names.get(common).filter(|name| **name != family.name) {
+                    others.insert(name.clone(), family.name.clone());
                 }
             }
         }
     }
-    names
+    (names, others)
 }
 
-fn row(row: &Row, pairing: &Pairing) -> Vec<Value> {
+fn row(row: &Row, other_name: Option<&str>) -> Vec<Value> {
     let Row { name: (comm, call), sides, difference, is_certain } = row;
     let each =
         |of: fn(&Side) -> Value| sides.iter().map(move |side| side.as_ref().map_or(Value::Nothing, of));
-    let mut cells = vec![
-        comm.as_str().into(),
-        pairing.other_name(comm).map_or(Value::Nothing, Value::from),
-        call.as_str().into(),
-    ];
+    let mut cells =
+        vec![comm.as_str().into(), other_name.map_or(Value::Nothing, Value::from), call.as_str().into()];
     cells.extend(each(|side| Value::Number(side.calls)));
     cells.extend(each(|side| Value::Bytes(side.bytes.round() as u64)));
     cells.extend(each(|side| Value::Seconds(side.mean_s)));

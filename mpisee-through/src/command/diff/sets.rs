@@ -5,6 +5,7 @@ use super::nccl::NcclNames;
 use super::pairing::Pairing;
 use crate::filter::CallFilter;
 use crate::group::{By, Cell};
+use crate::nccl_times;
 use crate::run_set::{self, command_text};
 use crate::statistics::mean;
 use crate::units::count;
@@ -27,6 +28,8 @@ pub struct Run {
     pub cells: BTreeMap<Name, Cell>,
     /// The ranks that the filter takes.
     pub chosen: u64,
+    /// Seconds of GPUs in calls of NCCL over these, where they were measured.
+    nccl_gpu_s: Option<f64>,
 }
 
 impl Run {
@@ -43,7 +46,14 @@ impl Run {
             .map(|(key, cell)| ((of_nccl.common(groups.comm(&key)), groups.call(&key).to_owned()), cell))
             .collect();
         let chosen = view.processes().chosen(&filter.comms);
-        Ok((Run { view, of_nccl, cells, chosen }, groups.cut_off))
+        let mut nccl_gpu_s = None;
+        for timed in nccl_times::chosen(&view, filter)? {
+            let timed = timed?;
+            if timed.row.calls > 0 {
+                *nccl_gpu_s.get_or_insert(0.0) += timed.gpu_s();
+            }
+        }
+        Ok((Run { view, of_nccl, cells, chosen, nccl_gpu_s }, groups.cut_off))
     }
 
     fn totals(&self) -> Totals {
@@ -58,6 +68,7 @@ impl Run {
             wall_s: self.view.processes().wall_max_s(),
             mpi_s: time_s(false),
             nccl_s: time_s(true),
+            nccl_gpu_s: self.nccl_gpu_s.map(|gpu_s| gpu_s / ranks),
             calls: sum(|cell| cell.calls as f64),
             bytes: sum(|cell| cell.bytes as f64),
         }

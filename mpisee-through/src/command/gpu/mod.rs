@@ -18,6 +18,7 @@ mod sums;
 mod ways;
 
 use super::Outcome;
+use crate::comm_pattern::CommPattern;
 use crate::debug_info::{SearchDirs, Symbols};
 use crate::no_match;
 use crate::output::OutputArgs;
@@ -32,7 +33,6 @@ use clap::{Args, ValueEnum};
 use mpi::Mpi;
 use mpisee_profile::rows::PeRow;
 use mpisee_profile::{Profile, RankSet};
-pub use nccl::gpus_per_process;
 pub use page::Page;
 use rows::{Accessed, Ends};
 use std::collections::{BTreeSet, HashMap};
@@ -42,6 +42,7 @@ use sums::{Key, Sum, Sums};
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through gpu app.mpisee                         all of it on a page
+  mpisee-through gpu app.mpisee --comm 'N*'             NCCL's communicators and their calls alone
   mpisee-through gpu app.mpisee --by rank               kernels' traffic between ranks, beside what MPI sent
   mpisee-through gpu app.mpisee --image traffic.svg     the same as heat maps, .svg or .png
   mpisee-through gpu app.mpisee --by device --detail    what each device does, and in which lines
@@ -117,6 +118,10 @@ pub struct GpuArgs {
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
 
+    /// Of the page the lists by communicator alone (NCCL's, and copies for messages), of those whose name or label matches; may be repeated
+    #[arg(long, value_name = "GLOB", help_heading = "Filters")]
+    comm: Vec<CommPattern>,
+
     #[command(flatten)]
     shown: Shown,
 
@@ -180,6 +185,14 @@ impl Of {
     }
 }
 
+/// The devices of ranks.
+type RankDevices = HashMap<u32, BTreeSet<String>>;
+
+/// The device of a rank, if it uses no more than one.
+fn only(devices: &BTreeSet<String>) -> Option<&String> {
+    devices.first().filter(|_| devices.len() == 1)
+}
+
 /// The rows that were chosen, with objects and kernels as people write them.
 struct Chosen {
     rows: Vec<Accessed>,
@@ -187,8 +200,8 @@ struct Chosen {
     is_sampled: bool,
     /// How they say who accesses whose memory.
     ends: Ends,
-    /// The device of each rank; none if its kernels run on several. Whatever rows are chosen.
-    devices: HashMap<u32, Option<String>>,
+    /// The devices of each rank that is known to use any, whatever rows are chosen.
+    devices: RankDevices,
     /// Why objects could not be resolved to their calls.
     problems: BTreeSet<String>,
 }
@@ -197,10 +210,12 @@ impl Chosen {
     fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
         let mut symbols = Symbols::of(view.profile(), SearchDirs(args.source.clone()))?;
         let needs_objects = args.detail || args.by() == By::Object || args.choice.needs_objects();
-        let mut devices: HashMap<u32, Option<String>> = HashMap::new();
+        let mut devices = RankDevices::new();
         let mut add = |rank, device: &str| {
-            let known = devices.entry(rank).or_insert_with(|| Some(device.to_owned()));
-            known.take_if(|known| known != device);
+            let known = devices.entry(rank).or_default();
+            if !known.contains(device) {
+                known.insert(device.to_owned());
+            }
         };
         for row in view.processes().ranks() {
             row.gpus().for_each(|device| add(row.rank, device));
@@ -242,7 +257,11 @@ impl Chosen {
 pub fn run(args: &GpuArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     if args.is_page() {
-        return page::answer(&view, args)?.write(&args.output);
+        let answer = if args.comm.is_empty() { page::answer } else { page::of_comms };
+        return answer(&view, args)?.write(&args.output);
+    }
+    if !args.comm.is_empty() {
+        bail!("--comm is for the page: leave out --by and other options that choose what is shown");
     }
     if args.by() == By::Address {
         return by_address(&view, args);

@@ -3,7 +3,7 @@
 use super::label::Label;
 use super::rows::Ends;
 use super::sums::Key;
-use super::{By, Chosen};
+use super::{By, Chosen, only};
 use crate::sheet::Value;
 use anyhow::Result;
 use mpisee_profile::Profile;
@@ -35,11 +35,11 @@ impl Mpi {
         }
         let devices = &chosen.devices;
         mpi.ends = match by {
-            By::Device => devices.values().flatten().cloned().collect(),
+            By::Device => devices.values().filter_map(only).cloned().collect(),
             _ => HashSet::new(),
         };
         let end = |rank: u32| match by {
-            By::Device => devices.get(&rank).cloned().flatten().map(Label::Text),
+            By::Device => devices.get(&rank).and_then(only).cloned().map(Label::Text),
             _ => Some(Label::Number(rank)),
         };
         for row in profile.rows::<PeerRow>()? {

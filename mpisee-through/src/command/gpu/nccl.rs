@@ -4,23 +4,25 @@ use super::cells::{COUNTED, text};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
+use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, gpus_per_process, is_of_root};
 use crate::sheet::{self, Sheet, Value};
+use crate::units::time;
 use crate::view::ProfileView;
 use anyhow::Result;
 use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::glob::Glob;
-use mpisee_profile::rows::{CommRow, NcclTimeRow};
+use mpisee_profile::rows::CommRow;
 use std::collections::{BTreeMap, HashMap};
 
 /// The operations of NCCL alone.
-fn calls() -> CallFilter {
-    CallFilter::of_calls(CommFilter::default(), &[Glob::new("nccl*")])
+fn calls(comms: &CommFilter) -> CallFilter {
+    CallFilter::of_calls(comms.clone(), &[Glob::new("nccl*")])
 }
 
-/// Each communicator of NCCL, and the communicator of MPI that has the same processes.
-pub fn comm_sheet(view: &ProfileView) -> Result<Sheet> {
+/// Each communicator of NCCL that is chosen, and the communicator of MPI that has the same processes.
+pub fn comm_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let by = By { comm: true, without_times: true, ..By::default() };
-    let groups = view.group(&calls(), by)?;
+    let groups = view.group(&calls(chosen), by)?;
     let comms = &view.processes().comms;
     let mut cells: Vec<_> = groups.cells.iter().collect();
     cells.sort_by_key(|(_, cell)| std::cmp::Reverse(cell.bytes));
@@ -67,20 +69,25 @@ struct Timed {
     calls: u64,
     untimed: u64,
     bytes: u64,
+    /// Of all GPUs of the process.
+    all_s: f64,
+    /// Of one of them.
     gpu_s: f64,
 }
 
 impl Timed {
-    fn add(&mut self, row: &NcclTimeRow) {
+    fn add(&mut self, timed: &TimedCalls) {
+        let row = &timed.row;
         self.calls = self.calls.saturating_add(row.calls);
         self.untimed = self.untimed.saturating_add(row.untimed);
         self.bytes = self.bytes.saturating_add(row.bytes);
-        self.gpu_s += row.gpu_s.0;
+        self.all_s += row.gpu_s.0;
+        self.gpu_s += timed.gpu_s();
     }
 
     /// Seconds of a call.
     fn mean_s(&self) -> Option<f64> {
-        (self.calls > 0).then(|| self.gpu_s / self.calls as f64)
+        (self.calls > 0).then(|| self.all_s / self.calls as f64)
     }
 }
 
@@ -88,12 +95,14 @@ impl Timed {
 ///
 /// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last
 /// has the shortest one, which is nearest to what the operation itself takes, and the bandwidth is by that one.
-pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
+pub fn time_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
+    let filter = calls(chosen);
     let mut by_rank: BTreeMap<(String, String, u64, u64), BTreeMap<u32, Timed>> = BTreeMap::new();
-    for row in view.profile().rows_if_any::<NcclTimeRow>()? {
-        let row = row?;
+    for timed in nccl_times::chosen(view, &filter)? {
+        let timed = timed?;
+        let row = &timed.row;
         let key = (row.comm.clone(), row.call.clone(), row.size_min, row.size_max);
-        by_rank.entry(key).or_default().entry(row.rank).or_default().add(&row);
+        by_rank.entry(key).or_default().entry(row.rank).or_default().add(&timed);
     }
     let comms = &view.processes().comms;
     let mut rows: Vec<(f64, Vec<Value>)> = by_rank
@@ -103,7 +112,7 @@ pub fn time_sheet(view: &ProfileView) -> Result<Sheet> {
             let mut row = vec![Value::from(comm.as_str()), Value::from(call.as_str())];
             row.extend([Value::Bytes(*size_min), Value::Bytes(*size_max)]);
             row.extend(cells(call, of, ranks));
-            (ranks.values().map(|timed| timed.gpu_s).sum(), row)
+            (ranks.values().map(|timed| timed.all_s).sum(), row)
         })
         .collect();
     rows.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -132,8 +141,8 @@ struct Members {
     size: u32,
     /// Processes of the profile.
     processes: u64,
-    /// NCCL's ranks of a process, for each of its GPUs one. Their times are added up in its row.
-    per_process: f64,
+    /// True if each process has one of NCCL's ranks, not one for each of several GPUs.
+    has_each: bool,
 }
 
 impl Members {
@@ -143,61 +152,38 @@ impl Members {
         Members {
             size: row.map_or(0, |row| row.size),
             processes: present.max(with_times as u64).max(1),
-            per_process: row.map_or(1.0, gpus_per_process),
+            has_each: row.is_none_or(|row| gpus_per_process(row) == 1.0),
         }
     }
-}
-
-/// NCCL's ranks for each process of a communicator: more than one where processes use several GPUs.
-pub fn gpus_per_process(row: &CommRow) -> f64 {
-    let members = row.members.len();
-    if members == 0 { 1.0 } else { (f64::from(row.size) / members as f64).max(1.0) }
-}
-
-/// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was measured.
-pub fn share_of_wall(view: &ProfileView) -> Result<Option<String>> {
-    let comms = &view.processes().comms;
-    let mut gpu_s = 0.0;
-    for row in view.profile().rows_if_any::<NcclTimeRow>()? {
-        let row = row?;
-        gpu_s += row.gpu_s.0 / comms.get(&row.comm).map_or(1.0, gpus_per_process);
-    }
-    let wall_s = view.processes().wall_s();
-    Ok((gpu_s > 0.0 && wall_s > 0.0).then(|| {
-        format!(
-            "GPUs spent {:.1} % of their ranks' wall time in the calls of NCCL that were timed, waiting for other ranks included; calls in \
-             several streams at once count each.",
-            100.0 * gpu_s / wall_s
-        )
-    }))
 }
 
 /// From the number of calls to the bandwidth.
 fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
     let sum = |of: fn(&Timed) -> u64| ranks.values().map(of).fold(0, u64::saturating_add);
     let calls = sum(|timed| timed.calls);
-    let gpu_s: f64 = ranks.values().map(|timed| timed.gpu_s).sum();
+    let of_all = |of: fn(&Timed) -> f64| ranks.values().map(of).sum::<f64>();
     let seconds = |seconds: Option<f64>| seconds.map_or(Value::Nothing, Value::Seconds);
     // Where a process has several GPUs it is not known which of them took longer.
-    let has_each = of.per_process == 1.0;
     let each =
-        || ranks.iter().filter_map(|(&rank, timed)| Some((timed.mean_s()?, rank))).filter(|_| has_each);
+        || ranks.iter().filter_map(|(&rank, timed)| Some((timed.mean_s()?, rank))).filter(|_| of.has_each);
     let by_time = |one: &(f64, u32), other: &(f64, u32)| one.0.total_cmp(&other.0);
     let (least, most) = (each().min_by(by_time), each().max_by(by_time));
-    let rank = |of: Option<(f64, u32)>| of.map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()));
+    // Where all spend alike, as far as it is shown, nobody is named.
+    let differs = least.zip(most).is_some_and(|(least, most)| time(least.0) != time(most.0));
+    let rank = |of: Option<(f64, u32)>| {
+        of.filter(|_| differs).map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()))
+    };
     // The root of a broadcast has no bytes of its own.
     let per_call = |timed: &Timed| timed.bytes as f64 / timed.calls.max(1) as f64;
     let block = ranks.values().map(per_call).fold(0.0, f64::max);
     // The links of the root have all blocks of a gather or scatter; other ranks are done with their own.
     let basis = if is_of_root(call) { most } else { least };
-    let bus = basis.filter(|(basis_s, _)| *basis_s > 0.0).and_then(|(basis_s, _)| {
-        Some(bus_bytes(call, of.size, block)? / basis_s).filter(|&bytes_per_s| bytes_per_s > 0.0)
-    });
+    let bus = basis.and_then(|(basis_s, _)| bus_bytes_per_s(call, of.size, block, basis_s));
     vec![
         Value::Count(calls),
         Value::Count(sum(|timed| timed.untimed)),
-        seconds((calls > 0).then(|| gpu_s / of.per_process / of.processes as f64)),
-        seconds((calls > 0).then(|| gpu_s / calls as f64)),
+        seconds((calls > 0).then(|| of_all(|timed| timed.gpu_s) / of.processes as f64)),
+        seconds((calls > 0).then(|| of_all(|timed| timed.all_s) / calls as f64)),
         seconds(least.map(|(least_s, _)| least_s)),
         rank(least),
         seconds(most.map(|(most_s, _)| most_s)),
@@ -206,48 +192,16 @@ fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
     ]
 }
 
-/// Returns whether a call moves the blocks of all ranks from or to the root.
-fn is_of_root(call: &str) -> bool {
-    matches!(call.trim_end_matches("Config"), "ncclGather" | "ncclScatter")
-}
-
-/// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests counts them for its bus bandwidth
-/// (PERFORMANCE.md there); `bytes` are those of the rules of docs/volumes.md, of the rank that has most. `None` of several calls at
-/// once.
-fn bus_bytes(call: &str, size: u32, bytes: f64) -> Option<f64> {
-    let others = f64::from(size.checked_sub(1)?);
-    let size = f64::from(size);
-    Some(match call.trim_end_matches("Config") {
-        "ncclAllReduce" => 2.0 * bytes * others / size,
-        // A block from each, or for each.
-        "ncclAllGather" | "ncclReduceScatter" | "ncclGather" | "ncclScatter" => bytes * others,
-        "ncclAlltoAll" | "ncclAllToAll" => bytes * others / size,
-        "ncclBroadcast" | "ncclBcast" | "ncclReduce" | "ncclSend" | "ncclRecv" => bytes,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_bytes_of_the_bus_are_those_of_nccl_tests() {
-        let of = |call: &str| bus_bytes(call, 4, 1200.0);
-        assert_eq!(of("ncclAllReduce"), Some(1800.0));
-        assert_eq!(of("ncclAllReduceConfig"), Some(1800.0));
-        assert_eq!([of("ncclAllGather"), of("ncclScatter")], [Some(3600.0); 2]);
-        assert_eq!([of("ncclAlltoAll"), of("ncclAllToAll")], [Some(900.0); 2]);
-        assert_eq!([of("ncclBroadcast"), of("ncclSend")], [Some(1200.0); 2]);
-        assert_eq!([of("ncclGroupEnd"), bus_bytes("ncclSend", 0, 1.0)], [None; 2]);
-    }
-
-    #[test]
     fn the_bandwidth_is_by_the_rank_that_waits_least() {
-        let timed = |calls, untimed, bytes, gpu_s| Timed { calls, untimed, bytes, gpu_s };
+        let timed = |calls, untimed, bytes, gpu_s| Timed { calls, untimed, bytes, all_s: gpu_s, gpu_s };
         // The root has no bytes of its own.
         let ranks = BTreeMap::from([(0, timed(2, 1, 0, 0.5)), (1, timed(2, 0, 2000, 1.5))]);
-        let two = Members { size: 2, processes: 2, per_process: 1.0 };
+        let two = Members { size: 2, processes: 2, has_each: true };
         let shown = |call: &str, of: Members| -> Vec<f64> {
             cells(call, of, &ranks).iter().filter_map(|cell| cell.in_json().as_f64()).collect()
         };
@@ -256,8 +210,8 @@ mod tests {
         assert_eq!(shown("ncclGather", two).last(), Some(&1_333.333_333_333));
         // A third process has no calls of this size; two processes with two GPUs each.
         assert_eq!(shown("ncclBroadcast", Members { processes: 4, ..two })[2], 0.5);
-        let several = Members { size: 4, per_process: 2.0, ..two };
-        assert_eq!(shown("ncclBroadcast", several), [4.0, 1.0, 0.5, 0.5]);
+        let several = Members { size: 4, has_each: false, ..two };
+        assert_eq!(shown("ncclBroadcast", several), [4.0, 1.0, 1.0, 0.5]);
         let none = BTreeMap::from([(0, timed(0, 3, 0, 0.0))]);
         let shown = cells("ncclAllReduce", two, &none);
         assert!(shown[2..].iter().all(|cell| matches!(cell, Value::Nothing)));

@@ -2,9 +2,11 @@
 
 use super::cells::{COUNTED, text};
 use super::{Chosen, GpuArgs, copies, heat, nccl, table, ways};
-use crate::filter::CallFilter;
+use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
+use crate::nccl_times;
+use crate::no_match;
 use crate::output::Format;
 use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::left_out;
@@ -16,31 +18,27 @@ use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, BTreeSet};
 use ways::{Ways, WithoutPeers};
 
-/// The heading of each sheet, in their order.
-const TITLES: [&str; 9] = [
-    "Data from and to GPUs, by who moved them",
-    "GPUs",
-    "Between GPUs, and from GPUs to network adapters",
-    "Buffers of calls, by the memory they are in",
-    "Copies and launches of the host",
-    "Copies for messages",
-    "Communicators of NCCL",
-    "Calls of NCCL on the GPU, waiting for other ranks included",
-    "Accesses of kernels",
-];
-
 /// The message where the profile has nothing of GPUs.
 const NOTHING: &str = "The profile has nothing of GPUs. A run says which GPUs its ranks use, and the memory of MPI's buffers, where the \
     program uses CUDA; `mpisee --gpu-copies` counts copies and launches, `mpisee --gpu` the accesses of kernels, `mpisee --nccl on` calls of NCCL that is \
     loaded while the program runs, `mpisee --nccl-gpu-time` their time on GPUs.\n";
+
+/// The titles of the lists by communicator.
+const STAGED: &str = "Copies for messages";
+const COMMS_OF_NCCL: &str = "Communicators of NCCL";
+const TIMES_ON_GPUS: &str = "Calls of NCCL on the GPU, waiting for other ranks included";
+
+/// The message where these have nothing of the communicators that are chosen.
+const NOTHING_OF_COMMS: &str =
+    "There are no calls of NCCL and no copies for messages on these communicators.\n";
 
 /// The note on the time of calls with buffers.
 const ON_WAITS: &str = "MPI_Wait, MPI_Win_fence and their kind have no buffers: waiting for data, also between GPUs, is in no row of the buffers.";
 
 /// All that a profile has of GPUs; of sums over ranks what they have.
 pub struct Page {
-    /// One for each of [`TITLES`], empty where the profile has nothing of the kind.
-    sheets: Vec<Sheet>,
+    /// Each below its title, empty where the profile has nothing of the kind.
+    sheets: Vec<(&'static str, Sheet)>,
     /// True if the profile has anything of GPUs.
     pub has_some: bool,
     /// Short names of GPUs by their UUIDs.
@@ -76,50 +74,82 @@ impl Page {
                 Ways::default()
             }
         };
-        let of_nccl = nccl::comm_sheet(view)?;
+        let of_nccl = nccl::comm_sheet(view, &CommFilter::default())?;
         notes.extend((!of_nccl.rows.is_empty()).then(|| TIMES_OF_NCCL.to_owned()));
-        notes.extend(nccl::share_of_wall(view)?);
+        notes.extend(nccl_times::share_of_wall(view)?);
         notes.extend(
             (!buffers.sheet.rows.is_empty() && !view.run().is_without_mpi()).then(|| ON_WAITS.to_owned()),
         );
         let accessed = table(view, &chosen, args)?;
         let mut sheets = vec![
-            ways.sheet(|end| shown.get(end)),
-            device_sheet(&devices, &shown),
-            link_sheet(&links, &shown),
-            buffers.sheet,
-            copies::by_end(&of_host, args),
-            copies::by_comm(&of_host, args),
-            of_nccl,
-            nccl::time_sheet(view)?,
+            ("Data from and to GPUs, by who moved them", ways.sheet(|end| shown.get(end))),
+            ("GPUs", device_sheet(&devices, &shown)),
+            ("Between GPUs, and from GPUs to network adapters", link_sheet(&links, &shown)),
+            ("Buffers of calls, by the memory they are in", buffers.sheet),
+            ("Copies and launches of the host", copies::by_end(&of_host, args)),
+            (STAGED, copies::by_comm(&of_host, args)),
+            (COMMS_OF_NCCL, of_nccl),
+            (TIMES_ON_GPUS, nccl::time_sheet(view, &CommFilter::default())?),
         ];
-        let has_some = sheets.iter().chain(&accessed.sheets).any(|sheet| !sheet.rows.is_empty());
-        let most = args.shown.limit(&args.output);
-        for (sheet, title) in sheets.iter_mut().zip(TITLES) {
-            if is_table && !sheet.rows.is_empty() {
-                sheet.keep_columns(|_, is_empty| !is_empty);
-            }
-            if sheet.rows.len() > most {
-                let sentence = left_out(sheet.rows.len() - most, "row");
-                notes.push(format!("Of the list '{title}' {}", sentence.trim_end()));
-                sheet.rows.truncate(most);
-            }
-        }
-        sheets.extend(accessed.sheets);
+        notes.extend(cut(&mut sheets, args));
+        sheets.extend(accessed.sheets.into_iter().map(|sheet| ("Accesses of kernels", sheet)));
+        let has_some = sheets.iter().any(|(_, sheet)| !sheet.rows.is_empty());
         Ok(Page { sheets, has_some, names, notes, closing: copies::sentences(&of_host.staged) })
     }
 
     /// The sheets that are not empty, each with its title.
     pub fn titled(&self) -> impl Iterator<Item = (&'static str, &Sheet)> {
-        TITLES.into_iter().zip(&self.sheets).filter(|(_, sheet)| !sheet.rows.is_empty())
+        self.sheets.iter().map(|(title, sheet)| (*title, sheet)).filter(|(_, sheet)| !sheet.rows.is_empty())
     }
+}
+
+/// Leaves out columns and rows for which a table has no room or no need, and returns a note on rows of each list.
+fn cut(sheets: &mut [(&'static str, Sheet)], args: &GpuArgs) -> Vec<String> {
+    let most = args.shown.limit(&args.output);
+    let is_table = args.output.format() == Format::Table;
+    let mut notes = Vec::new();
+    for (title, sheet) in sheets {
+        if is_table && !sheet.rows.is_empty() {
+            sheet.keep_columns(|_, is_empty| !is_empty);
+        }
+        if sheet.rows.len() > most {
+            let sentence = left_out(sheet.rows.len() - most, "row");
+            notes.push(format!("Of the list '{title}' {}", sentence.trim_end()));
+            sheet.rows.truncate(most);
+        }
+    }
+    notes
+}
+
+/// The lists by communicator, of those that are chosen; CSV has the first that is not empty.
+pub fn of_comms(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
+    let comms = CommFilter::of_comms(args.comm.clone());
+    no_match::need_chosen(view, &comms)?;
+    let mut of_host = copies::Rows::of(view.profile(), args)?;
+    of_host.staged.retain(|row| view.processes().takes_comm(&comms, &row.comm));
+    let mut sheets = vec![
+        (COMMS_OF_NCCL, nccl::comm_sheet(view, &comms)?),
+        (TIMES_ON_GPUS, nccl::time_sheet(view, &comms)?),
+        (STAGED, copies::by_comm(&of_host, args)),
+    ];
+    let has_nccl = !sheets[0].1.rows.is_empty();
+    // An answer has one list at least.
+    let first = sheets.iter().position(|(_, sheet)| !sheet.rows.is_empty()).unwrap_or(0);
+    sheets.rotate_left(first);
+    let notes = cut(&mut sheets, args);
+    let is_empty = sheets[0].1.rows.is_empty();
+    let mut answer = Answer::of_sheets(view.profile(), sheets);
+    answer.closing = if is_empty { NOTHING_OF_COMMS.to_owned() } else { copies::sentences(&of_host.staged) };
+    answer.caveats.extend(has_nccl.then(|| TIMES_OF_NCCL.to_owned()));
+    answer.caveats.extend(notes);
+    Ok(answer)
 }
 
 /// The page as an answer.
 pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
     let page = Page::of(view, args)?;
     let closing = if page.has_some { page.closing } else { NOTHING.to_owned() };
-    let mut answer = Answer::of_sheets(view.profile(), page.sheets, &TITLES);
+    let mut answer = Answer::of_sheets(view.profile(), page.sheets);
     answer.closing = closing;
     answer.caveats.extend(page.notes);
     Ok(answer)

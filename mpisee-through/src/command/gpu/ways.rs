@@ -3,8 +3,8 @@
 //! The same data can be in several columns, and are not added up: an MPI that takes the memory of GPUs copies by the driver, and
 //! one that does not is given copies of the program's.
 
-use super::Chosen;
 use super::rows::Accessed;
+use super::{Chosen, RankDevices, only};
 use crate::load;
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::human_bytes;
@@ -13,7 +13,7 @@ use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{CopyRow, GpuRow, Memory, NcclPeerRow, PeerRow, Row};
 use mpisee_profile::{CommRank, Profile};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 const HEADS: [Head; 6] = [
     sheet::fixed("from", "FROM"),
@@ -74,6 +74,8 @@ pub struct Ways {
     is_of_gpus: bool,
     /// Bytes of messages between ranks of which one uses several GPUs.
     of_several: u64,
+    /// Pairs of GPUs between which such messages may have gone, of MPI and of NCCL.
+    may_have_moved: [BTreeSet<(String, String)>; 2],
     /// Bytes of messages of which the GPU of a rank is not known.
     of_unknown: u64,
     /// Bytes of messages of NCCL to ranks of a communicator that no process of the profile has.
@@ -94,13 +96,13 @@ impl Ways {
             // A rank whose GPU is not known may have used one: its context can be gone before the driver is asked.
             let bytes = if ways.is_of_gpus { row.sent_bytes } else { 0 };
             let ends = [row.rank, row.peer].map(|rank| Gpu::of_process(&chosen.devices, rank));
-            ways.add_messages(ends, bytes, |moved| &mut moved.mpi);
+            ways.add_messages(ends, bytes, Messages::Mpi);
         }
         for (from, to, bytes) in nccl_messages(&load::if_any(profile)?) {
             match to {
                 Some(to) => {
                     let ends = [from, to].map(|row| Gpu::of_row(&chosen.devices, row));
-                    ways.add_messages(ends, bytes, |moved| &mut moved.nccl);
+                    ways.add_messages(ends, bytes, Messages::Nccl);
                 }
                 None => ways.of_absent = ways.of_absent.saturating_add(bytes),
             }
@@ -114,12 +116,16 @@ impl Ways {
     pub fn sheet(&self, name: impl Fn(&str) -> String) -> Sheet {
         let mut pairs: Vec<_> = self.moved.iter().filter(|(_, moved)| moved.most() > 0).collect();
         pairs.sort_by_key(|(_, moved)| Reverse(moved.most()));
-        let row = |((from, to), moved): (&(String, String), &Moved)| {
-            let ends = [from, to].map(|end| Value::Text(name(end)));
+        let row = |(pair, moved): (&(String, String), &Moved)| {
+            let ends = [&pair.0, &pair.1].map(|end| Value::Text(name(end)));
             let bytes = [moved.mpi, moved.nccl, moved.copied, moved.by_kernels];
-            // Nothing is known of a way that was not counted, not even that it moved nothing.
-            let cell = |(bytes, is_counted)| if is_counted { Value::Bytes(bytes) } else { Value::Nothing };
-            ends.into_iter().chain(bytes.into_iter().zip(self.counted.0).map(cell)).collect()
+            let [mpi, nccl] = self.may_have_moved.each_ref().map(|pairs| pairs.contains(pair));
+            // Nothing is known of a way that was not counted, not even that it moved nothing; nor of messages that may have gone between others.
+            let is_known = |(at, bytes): (usize, u64)| {
+                self.counted.0[at] && (bytes > 0 || ![mpi, nccl, false, false][at])
+            };
+            let cell = |(at, bytes)| if is_known((at, bytes)) { Value::Bytes(bytes) } else { Value::Nothing };
+            ends.into_iter().chain(bytes.into_iter().enumerate().map(cell)).collect()
         };
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
@@ -150,14 +156,24 @@ impl Ways {
         self.moved.entry((from.to_owned(), to.to_owned())).or_default()
     }
 
-    fn add_messages(&mut self, ends: [Gpu; 2], bytes: u64, sum: impl Fn(&mut Moved) -> &mut u64) {
+    fn add_messages(&mut self, ends: [Gpu; 2], bytes: u64, of: Messages) {
         match ends {
             [Gpu::One(from), Gpu::One(to)] => {
-                let sum = sum(self.between(from, to));
+                let moved = self.between(from, to);
+                let sum = match of {
+                    Messages::Mpi => &mut moved.mpi,
+                    Messages::Nccl => &mut moved.nccl,
+                };
                 *sum = sum.saturating_add(bytes);
             }
             [Gpu::Unknown, _] | [_, Gpu::Unknown] => self.of_unknown = self.of_unknown.saturating_add(bytes),
-            _ => self.of_several = self.of_several.saturating_add(bytes),
+            [from, to] if bytes > 0 => {
+                self.of_several = self.of_several.saturating_add(bytes);
+                let pairs =
+                    from.each().flat_map(|from| to.each().map(move |to| (from.to_owned(), to.to_owned())));
+                self.may_have_moved[of as usize].extend(pairs);
+            }
+            _ => {}
         }
     }
 
@@ -184,28 +200,42 @@ impl Ways {
     }
 }
 
+/// The library of a message.
+#[derive(Clone, Copy)]
+enum Messages {
+    Mpi,
+    Nccl,
+}
+
 /// The GPU at an end of a message.
 #[derive(Clone, Copy)]
 enum Gpu<'g> {
     One(&'g str),
     /// The process uses several, and which it is is not known.
-    Several,
+    Several(&'g BTreeSet<String>),
     Unknown,
 }
 
 impl<'g> Gpu<'g> {
     /// That of a process.
-    fn of_process(devices: &'g HashMap<u32, Option<String>>, rank: u32) -> Gpu<'g> {
-        match devices.get(&rank) {
-            Some(Some(device)) => Gpu::One(device),
-            Some(None) => Gpu::Several,
-            None => Gpu::Unknown,
-        }
+    fn of_process(devices: &'g RankDevices, rank: u32) -> Gpu<'g> {
+        let Some(devices) = devices.get(&rank) else { return Gpu::Unknown };
+        only(devices).map_or(Gpu::Several(devices), |device| Gpu::One(device))
     }
 
     /// That of a process's rank in a communicator of NCCL, which may use several.
-    fn of_row(devices: &'g HashMap<u32, Option<String>>, row: &'g NcclPeerRow) -> Gpu<'g> {
+    fn of_row(devices: &'g RankDevices, row: &'g NcclPeerRow) -> Gpu<'g> {
         if row.device.is_empty() { Gpu::of_process(devices, row.rank) } else { Gpu::One(&row.device) }
+    }
+
+    /// The GPUs that it may be.
+    fn each(self) -> impl Iterator<Item = &'g str> {
+        let (one, several) = match self {
+            Gpu::One(device) => (Some(device), None),
+            Gpu::Several(devices) => (None, Some(devices)),
+            Gpu::Unknown => (None, None),
+        };
+        one.into_iter().chain(several.into_iter().flatten().map(String::as_str))
     }
 }
 
@@ -264,11 +294,12 @@ mod tests {
         ] {
             ways.add_copies(&row);
         }
-        let devices = [(0, Some("GPU-a")), (1, Some("GPU-b")), (2, None)];
-        let devices = devices.map(|(rank, device)| (rank, device.map(str::to_owned))).into();
+        let gpus = |all: &[&str]| all.iter().map(|&gpu| gpu.to_owned()).collect();
+        let devices =
+            RankDevices::from([(0, gpus(&["GPU-a"])), (1, gpus(&["GPU-b"])), (2, gpus(&["GPU-a", "GPU-c"]))]);
         for (ends, bytes) in [([0, 1], 31), ([1, 0], 37), ([1, 2], 41), ([3, 1], 43)] {
             let ends = ends.map(|rank| Gpu::of_process(&devices, rank));
-            ways.add_messages(ends, bytes, |moved| &mut moved.mpi);
+            ways.add_messages(ends, bytes, Messages::Mpi);
         }
         let moved: Vec<_> = ways
             .moved
@@ -328,7 +359,8 @@ mod tests {
 
     #[test]
     fn the_gpu_of_a_rank_of_nccl_is_known_where_the_process_uses_several() {
-        let devices = HashMap::from([(2, None)]);
+        let both = BTreeSet::from(["GPU-c", "GPU-d"].map(str::to_owned));
+        let devices = RankDevices::from([(2, both)]);
         let row = |device: &str| NcclPeerRow {
             comm: "N1-5e1c09tz".to_owned(),
             rank: 2,
@@ -341,6 +373,6 @@ mod tests {
             received_bytes: 0,
         };
         assert!(matches!(Gpu::of_row(&devices, &row("GPU-c")), Gpu::One("GPU-c")));
-        assert!(matches!(Gpu::of_row(&devices, &row("")), Gpu::Several));
+        assert!(matches!(Gpu::of_row(&devices, &row("")), Gpu::Several(_)));
     }
 }

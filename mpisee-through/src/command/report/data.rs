@@ -90,7 +90,8 @@ struct Advice {
     comms: Vec<Option<u32>>,
 }
 
-/// The data of single ranks; offsets take its place in a profile with sums over ranks.
+/// The data of single ranks; offsets take its place in a profile with sums over ranks. Processes without MPI have no messages and collectives of
+/// it.
 #[derive(Default, Serialize)]
 struct ByRank {
     rank_times: Option<RankTimes>,
@@ -207,10 +208,15 @@ impl<'v> Gathered<'v, '_> {
         let by = By { comm: true, call: true, rank: true, ..By::default() };
         let mut groups = self.view.group(&CallFilter::default(), by)?;
         let is_whole = groups.cut_off.is_none();
+        self.cut_off = self.cut_off.take().or(groups.cut_off.take());
+        let rank_times = Some(RankTimes::of(&groups, numbers, calls, self.axis));
+        if self.view.run().is_without_mpi() {
+            return Ok(ByRank { rank_times, ..ByRank::default() });
+        }
         let (messages, cut_off) = traffic::messages(self.view, numbers, self.axis)?;
-        self.cut_off = self.cut_off.take().or(groups.cut_off.take()).or(cut_off);
+        self.cut_off = self.cut_off.take().or(cut_off);
         Ok(ByRank {
-            rank_times: Some(RankTimes::of(&groups, numbers, calls, self.axis)),
+            rank_times,
             messages: Some(messages),
             collectives: Some(Collectives::of(self.view, &groups, is_whole, numbers, self.axis)),
             offsets: None,

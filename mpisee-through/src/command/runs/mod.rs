@@ -137,7 +137,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
     let mut answer = Answer {
         lead: String::new(),
         sheets,
-        titles: &[],
+        titles: Vec::new(),
         values: Vec::new(),
         closing: String::new(),
         caveats,

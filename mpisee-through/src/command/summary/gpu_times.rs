@@ -1,12 +1,10 @@
 //! How long the GPU worked on calls of NCCL, for the rows of the summary.
 
-use crate::command::gpu::gpus_per_process;
 use crate::filter::CallFilter;
+use crate::nccl_times::{self, TimedCalls};
 use crate::operation_sums::CommSum;
-use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::rows::{Memory, NcclTimeRow};
 use std::collections::HashMap;
 
 /// How long GPUs worked; nothing of a profile without such times.
@@ -19,25 +17,16 @@ pub struct GpuTimes {
 }
 
 impl GpuTimes {
-    /// Of the ranks, regions and sizes that the filter takes.
+    /// Of the calls that the filter takes.
     pub fn read(view: &ProfileView, filter: &CallFilter) -> Result<Self> {
         let mut times = GpuTimes::default();
-        // The table does not have the memory of buffers: where some is chosen, nothing is known of these calls.
-        let takes_sums = |row: &NcclTimeRow| {
-            let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
-            all.into_iter().all(|memory| filter.takes_sums(row.size_min, row.size_max, memory))
-        };
-        for row in view.profile().rows_if_any::<NcclTimeRow>()? {
-            let row = row?;
-            let is_chosen = filter.comms.takes_rank(row.rank) && filter.takes_region(&row.region);
-            if !is_chosen || !takes_sums(&row) {
-                continue;
-            }
+        for timed in nccl_times::chosen(view, filter)? {
+            let timed = timed?;
+            let gpu_s = timed.gpu_s();
+            let TimedCalls { row, .. } = timed;
             times.calls = [times.calls[0] + row.calls, times.calls[1] + row.untimed];
             if row.calls > 0 {
-                let gpus = view.processes().comms.get(&row.comm).map_or(1.0, gpus_per_process);
-                *times.seconds.entry(row.comm).or_default().entry(row.call).or_default() +=
-                    row.gpu_s.0 / gpus;
+                *times.seconds.entry(row.comm).or_default().entry(row.call).or_default() += gpu_s;
             }
         }
         Ok(times)
@@ -45,13 +34,7 @@ impl GpuTimes {
 
     /// A sentence on calls that were not timed, where others were.
     pub fn note(&self) -> Option<String> {
-        let [timed, untimed] = self.calls;
-        (timed > 0 && untimed > 0).then(|| {
-            format!(
-                "The GPU's time is that of {}; {untimed} more were not timed, which mpisee-through gpu has by operation.",
-                count(timed, "call")
-            )
-        })
+        nccl_times::note_on_untimed(self.calls)
     }
 
     /// The mean over the ranks of a row, of one of its operations.

@@ -23,6 +23,9 @@ pub struct RunSummary<'a> {
     mpi_flavour: &'a str,
     mpi_thread_level: &'a str,
     ranks: u32,
+    /// Those of which the profile has rows: fewer where some were killed.
+    #[serde(skip)]
+    profiled: u64,
     nodes: u32,
     /// The job of a batch system.
     job: Option<&'a str>,
@@ -92,7 +95,7 @@ impl<'a> RunSummary<'a> {
         let (run, processes): (&RunInfo, _) = (view.run(), view.processes());
         let (wall_s, mpi_s) = (processes.wall_s(), processes.mpi_s());
         let lack = cores::lack(processes, |_| true);
-        let mean = |over_all_s: f64| to_nine_decimals(over_all_s / f64::from(run.ranks.max(1)));
+        let mean = |over_all_s: f64| to_nine_decimals(over_all_s / processes.count().max(1) as f64);
         RunSummary {
             profile: view.profile().directory().display().to_string(),
             command: &run.command,
@@ -101,6 +104,7 @@ impl<'a> RunSummary<'a> {
             mpi_flavour: &run.mpi.flavour,
             mpi_thread_level: &run.mpi.thread_level,
             ranks: run.ranks,
+            profiled: processes.count(),
             nodes: run.nodes,
             job: run.job.as_deref(),
             gpus: NonZero::new(
@@ -227,7 +231,13 @@ impl<'a> RunSummary<'a> {
     }
 
     fn places(&self) -> String {
-        let nodes = format!("{} on {}", self.ranks, count(u64::from(self.nodes), "node"));
+        let ranks = match self.profiled {
+            profiled if profiled > 0 && profiled < u64::from(self.ranks) => {
+                format!("{profiled} of {}", self.ranks)
+            }
+            _ => self.ranks.to_string(),
+        };
+        let nodes = format!("{ranks} on {}", count(u64::from(self.nodes), "node"));
         let Some(gpus) = self.gpus else { return nodes };
         format!("{nodes}, with {}", count(gpus.get() as u64, "GPU"))
     }

@@ -3,7 +3,7 @@
 use super::{Table, answer, image, text};
 use crate::output::{self, Page};
 use crate::timeline::bins::Bins;
-use crate::timeline::gpus::GpuRow;
+use crate::timeline::gpus::NodeGpu;
 use crate::timeline::load::TimeLine;
 use crate::timeline::phases::phases;
 use crate::timeline::{JobFile, NodeFile};
@@ -83,11 +83,11 @@ fn line() -> TimeLine {
         link_bytes_per_s: BTreeMap::from([("eth0".to_owned(), 3.125e9), ("gpu0/nvlink".to_owned(), 4e11)]),
         ..NodeFile::default()
     };
-    let gpu = |host: &str| GpuRow {
+    let gpu = |host: &str| NodeGpu {
         host: host.to_owned(),
         device: "gpu0".to_owned(),
         model: "NVIDIA H100 80GB HBM3".to_owned(),
-        ..GpuRow::default()
+        ..NodeGpu::default()
     };
     TimeLine {
         job: JobFile {

@@ -100,7 +100,7 @@ fn answer(line: &TimeLine, bins: &Bins, phases: &[Phase], first: Table) -> Answe
     Answer {
         lead: String::new(),
         sheets,
-        titles: &[],
+        titles: Vec::new(),
         values: vec![
             ("command", Value::Text(line.job.command.join(" "))),
             ("ranks", Value::Count(line.ranks().into())),

@@ -22,7 +22,7 @@ fn recovered(folder: &Path) -> Tables {
     assert!(recovered.status.success(), "{said}");
     let tables = Tables::read(&directory, &said);
     let why = tables.run.incomplete_because.as_deref().unwrap_or_default();
-    assert!(why.contains("ended before the exit (were killed, or called _exit or exec)"), "{why}");
+    assert!(why.contains("ended before the exit (killed, or by _exit or exec)"), "{why}");
     tables
 }
 

@@ -2,7 +2,7 @@
 
 mod nvml;
 
-use crate::timeline::gpus::{GpuLinkRow, GpuRow};
+use crate::timeline::gpus::{GpuLinkRow, NodeGpu};
 use crate::timeline::history::{History, NodeRate};
 use nvml::{Reading, Sample};
 use std::collections::BTreeMap;
@@ -28,14 +28,14 @@ enum Answer {
 
 /// The GPUs and their links, as tables.
 pub struct Topology {
-    pub gpus: Vec<GpuRow>,
+    pub gpus: Vec<NodeGpu>,
     pub links: Vec<GpuLinkRow>,
 }
 
 impl Topology {
     /// Bytes per second that links carry in one direction, by device in rates.
     pub fn link_bytes_per_s(&self) -> BTreeMap<String, f64> {
-        let of = |gpu: &GpuRow| {
+        let of = |gpu: &NodeGpu| {
             let nvlink = gpu.nvlink_bytes_per_s.map(|rate| (format!("{}/nvlink", gpu.device), rate));
             let pcie = gpu.pcie_bytes_per_s.map(|rate| (format!("{}/pcie", gpu.device), rate));
             nvlink.into_iter().chain(pcie)
@@ -268,7 +268,7 @@ mod tests {
         let (to_agent, answers) = channel();
         let mut gpus = Gpus::start_with(OsStr::new("libnvidia-ml-of-nobody.so.1"), "n1");
         (gpus.requests, gpus.answers) = (Some(requests), answers);
-        let row = GpuRow { device: "gpu0".to_owned(), ..GpuRow::default() };
+        let row = NodeGpu { device: "gpu0".to_owned(), ..NodeGpu::default() };
         to_agent.send(Answer::Found(Topology { gpus: vec![row], links: Vec::new() })).ok().unwrap();
         let mut history = History::new("n1", 1000);
         let sample = |total: u64, busy: f64| {

@@ -1,6 +1,6 @@
 //! NVIDIA's management library, loaded if the node has it: which GPUs there are, how they are linked, and their counters.
 
-use crate::timeline::gpus::{GpuLinkRow, GpuRow};
+use crate::timeline::gpus::{GpuLinkRow, NodeGpu};
 use mpisee_collect::process::gpu::{MOST_NVLINKS, kernel_address};
 use nvml_wrapper::enum_wrappers::device::{PcieUtilCounter, TopologyLevel};
 use nvml_wrapper::error::NvmlError;
@@ -43,7 +43,7 @@ pub struct Gpu<'n> {
     device: Device<'n>,
     /// Of the library.
     number: u32,
-    pub row: GpuRow,
+    pub row: NodeGpu,
     /// True once an error of it was reported.
     has_failed: bool,
 }
@@ -73,7 +73,7 @@ pub fn find<'n>(nvml: &'n Nvml, host: &str, root: &Path) -> Result<Vec<Gpu<'n>>,
     Ok(gpus)
 }
 
-fn row(nvml: &Nvml, device: &Device<'_>, name: String, host: &str, root: &Path) -> GpuRow {
+fn row(nvml: &Nvml, device: &Device<'_>, name: String, host: &str, root: &Path) -> NodeGpu {
     let pci_address = device.pci_info().map_or(String::new(), |pci| kernel_address(&pci.bus_id));
     let numa_node =
         std::fs::read_to_string(root.join("sys/bus/pci/devices").join(&pci_address).join("numa_node"));
@@ -82,7 +82,7 @@ fn row(nvml: &Nvml, device: &Device<'_>, name: String, host: &str, root: &Path) 
     // In MB/s of a link and a direction.
     let speed = field(nvml, device, NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, 0).ok();
     let speed = speed.map(|value| value.whole() as f64 * 1e6).filter(|_| nvlinks > 0);
-    GpuRow {
+    NodeGpu {
         host: host.to_owned(),
         device: name,
         uuid: device.uuid().unwrap_or_default(),
@@ -105,13 +105,13 @@ fn parts<'n>(device: &Device<'n>, parent: u32, name: &str, host: &str) -> Vec<Gp
     let numbers = 0..device.mig_device_count().unwrap_or(0);
     let part = |number: u32| {
         let device = device.mig_device_by_index(number).ok()?;
-        let row = GpuRow {
+        let row = NodeGpu {
             host: host.to_owned(),
             device: format!("{name}/mig{number}"),
             uuid: device.uuid().unwrap_or_default(),
             model: device.name().unwrap_or_default(),
             memory_bytes: device.memory_info().ok().map(|memory| memory.total),
-            ..GpuRow::default()
+            ..NodeGpu::default()
         };
         Some(Gpu { device, number: parent, row, has_failed: false })
     };

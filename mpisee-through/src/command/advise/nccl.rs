@@ -1,0 +1,399 @@
+//! The rules about the time of GPUs in calls of NCCL, where it was measured. Times on the host are of no rule: a call returns when its
+//! work is in the stream.
+//!
+//! A GPU's time in a call begins when the GPU comes to it, and has its waiting for the others. In [`SYNCHRONISING`] operations no rank is
+//! done before all have come, so that who comes later spends less. The sums are those of a whole run: ranks that come last in turns spend
+//! alike, and so do ranks that come together. The shortest call of each size tells the two apart as far as it goes: who comes last in a
+//! call does not wait in it.
+
+use super::facts::Facts;
+use super::finding::{Finding, percent};
+use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, gpus_per_process};
+use crate::units::{count, human_bytes, time};
+use mpisee_profile::comm_name::is_nccl;
+use mpisee_profile::rows::{NcclTimeRow, Row};
+use mpisee_profile::run::WITHOUT_MPI;
+use mpisee_profile::{RankSet, WorldRank};
+use std::collections::BTreeMap;
+
+/// The least share of the run in an operation on like communicators.
+const SPENT_OF_RUN: f64 = 0.1;
+/// The least share of the run by which others spend more than who comes last.
+const LATE_OF_RUN: f64 = 0.02;
+/// The others of a communicator spend at least this many times as much as those who come last.
+const LATER: f64 = 1.5;
+/// The part of the calls that has to be timed before ranks are compared.
+const TIMED: f64 = 0.95;
+/// Ranks come together if no more than this part of their time can be waiting.
+const TOGETHER: f64 = 0.2;
+/// Communicators that a finding names.
+const NAMED: usize = 3;
+/// Operations in which no rank is done before all have come. All ranks have the same bytes in them.
+const SYNCHRONISING: [&str; 5] =
+    ["ncclAllGather", "ncclAllReduce", "ncclAllToAll", "ncclAlltoAll", "ncclReduceScatter"];
+
+/// Calls of a process.
+#[derive(Clone, Debug, Default)]
+struct Spent {
+    calls: u64,
+    untimed: u64,
+    bytes: u64,
+    /// Seconds of its GPU, of several their mean.
+    gpu_s: f64,
+    /// That of the longest call.
+    longest_s: f64,
+    /// Timed calls by size class.
+    classes: BTreeMap<(u64, u64), u64>,
+}
+
+/// An operation on a communicator.
+#[derive(Debug, Default)]
+struct OnComm {
+    comm: String,
+    ranks: BTreeMap<u32, Spent>,
+    /// The shortest call of any rank in each size class, in seconds.
+    shortest_s: BTreeMap<(u64, u64), f64>,
+}
+
+/// An operation on like communicators.
+#[derive(Default)]
+struct OnFamily {
+    title: String,
+    comms: Vec<OnComm>,
+}
+
+/// The verdict of processes without MPI.
+pub fn verdict(facts: &Facts<'_>) -> String {
+    let calls =
+        "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host";
+    if !is_measured(facts) {
+        return format!(
+            "{calls}, about which there are no rules, since a call returns when its work is in the stream; `mpisee --nccl-gpu-time` measures \
+             that on GPUs, about which there are."
+        );
+    }
+    let share = nccl_times::share_of_wall(facts.view).ok().flatten().unwrap_or_default();
+    format!("{calls}; `gpu` has that on GPUs. {share}").trim_end().to_owned()
+}
+
+/// A note beside MPI, where the profile has calls of NCCL about which there are no rules.
+pub fn note(facts: &Facts<'_>) -> Option<String> {
+    let is_beside_mpi =
+        facts.library != WITHOUT_MPI && facts.processes.comms.keys().any(|comm| is_nccl(comm));
+    (is_beside_mpi && !is_measured(facts)).then(|| {
+        "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs, about which there \
+         are."
+            .to_owned()
+    })
+}
+
+fn is_measured(facts: &Facts<'_>) -> bool {
+    facts.view.profile().directory().join(NcclTimeRow::FILE).exists()
+}
+
+/// A finding for each operation on like communicators that took much of the GPUs' time, or in which ranks come late.
+pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
+    let Some(times) = read(facts) else { return Vec::new() };
+    let mut by_family: BTreeMap<(String, String), OnFamily> = BTreeMap::new();
+    for ((comm, call), mut on_comm) in times {
+        let (name, title) = facts.family_of(&comm);
+        let of_family = by_family.entry((name.to_owned(), call)).or_default();
+        title.clone_into(&mut of_family.title);
+        on_comm.comm.clone_from(&comm);
+        of_family.comms.push(on_comm);
+    }
+    let finding = |((name, call), on): ((String, String), OnFamily)| {
+        late(facts, &name, &call, &on).or_else(|| spent(facts, &name, &call, &on))
+    };
+    by_family.into_iter().filter_map(finding).collect()
+}
+
+/// Times by communicator and operation. `None` where they cannot be read, as of a table that is cut off.
+fn read(facts: &Facts<'_>) -> Option<BTreeMap<(String, String), OnComm>> {
+    let mut times: BTreeMap<(String, String), OnComm> = BTreeMap::new();
+    for timed in nccl_times::rows(facts.view).ok()? {
+        let timed = timed.ok()?;
+        let gpu_s = timed.gpu_s();
+        let TimedCalls { row, .. } = timed;
+        if !facts.processes.comms.get(&row.comm).is_some_and(|comm| facts.is_chosen(comm)) {
+            continue;
+        }
+        let on = times.entry((row.comm, row.call)).or_default();
+        let class = (row.size_min, row.size_max);
+        let spent = on.ranks.entry(row.rank).or_default();
+        spent.calls = spent.calls.saturating_add(row.calls);
+        spent.untimed = spent.untimed.saturating_add(row.untimed);
+        spent.bytes = spent.bytes.saturating_add(row.bytes);
+        spent.gpu_s += gpu_s;
+        spent.longest_s = spent.longest_s.max(row.max_s.0);
+        if row.calls > 0 {
+            *spent.classes.entry(class).or_default() += row.calls;
+            let shortest_s = on.shortest_s.entry(class).or_insert(f64::INFINITY);
+            *shortest_s = shortest_s.min(row.min_s.0);
+        }
+    }
+    Some(times)
+}
+
+fn is_synchronising(call: &str) -> bool {
+    SYNCHRONISING.contains(&call.trim_end_matches("Config"))
+}
+
+/// The difference between those who come last and the others of a communicator.
+struct Late<'c> {
+    comm: &'c str,
+    ranks: RankSet,
+    /// The least and most calls of a rank that were timed.
+    calls: [u64; 2],
+    /// The most that those spend, in seconds.
+    own_s: f64,
+    /// The least and most of the others, in seconds.
+    others_s: [f64; 2],
+    /// The longest call of these, in seconds.
+    longest_s: f64,
+    /// How much longer the chosen ones of the others spend, in seconds.
+    cost_s: f64,
+}
+
+impl OnComm {
+    /// The reason for which times of ranks cannot be compared. None where each member has one GPU, and as many calls with as many bytes
+    /// as the others, nearly all of which were timed.
+    fn incomparable(&self, facts: &Facts<'_>) -> Option<&'static str> {
+        if self.has_several(facts) {
+            return Some("processes have several GPUs");
+        }
+        let size = facts.processes.comms.get(&self.comm).map_or(0, |row| row.size as usize);
+        let all = |one: &Spent| one.calls.saturating_add(one.untimed);
+        let per_call = |one: &Spent| one.bytes as f64 / one.calls as f64;
+        let Some(first) = self.ranks.values().next() else { return Some("no calls were timed") };
+        let has = |is_like: &dyn Fn(&Spent) -> bool| self.ranks.values().all(is_like);
+        if self.ranks.len() != size || !has(&|one| all(one) == all(first)) {
+            Some("ranks do not have as many calls as others")
+        } else if !has(&|one| one.calls > 0 && one.calls as f64 >= TIMED * all(one) as f64) {
+            Some("calls were not timed")
+        } else if !has(&|one| (per_call(one) - per_call(first)).abs() <= (1.0 - TIMED) * per_call(one)) {
+            // Their bytes are those of the timed calls.
+            Some("ranks do not have as many bytes as others")
+        } else {
+            None
+        }
+    }
+
+    /// Returns whether processes have several GPUs in the communicator. By how many their sums are to be divided is known of all processes
+    /// together alone.
+    fn has_several(&self, facts: &Facts<'_>) -> bool {
+        let row = facts.processes.comms.get(&self.comm);
+        row.is_none_or(|row| gpus_per_process(row) > 1.0)
+    }
+
+    /// Who comes last: the fewest ranks, up to half of all, that spend clearly less than all others.
+    fn late(&self, facts: &Facts<'_>) -> Option<Late<'_>> {
+        let mut by_time: Vec<(u32, f64)> = self.ranks.iter().map(|(&rank, one)| (rank, one.gpu_s)).collect();
+        by_time.sort_by(|one, other| one.1.total_cmp(&other.1));
+        let last = (1..=by_time.len() / 2).find(|&last| by_time[last].1 >= LATER * by_time[last - 1].1)?;
+        let (own, others) = by_time.split_at(last);
+        let own_s = own.last()?.1;
+        let calls = || self.ranks.values().map(|one| one.calls);
+        let chosen = others.iter().filter(|(rank, _)| facts.takes_rank(*rank));
+        Some(Late {
+            comm: &self.comm,
+            ranks: own.iter().map(|&(rank, _)| WorldRank::new(rank)).collect(),
+            calls: [calls().min()?, calls().max()?],
+            own_s,
+            longest_s: others.iter().map(|(rank, _)| self.ranks[rank].longest_s).fold(0.0, f64::max),
+            others_s: [others.first()?.1, others.last()?.1],
+            cost_s: chosen.map(|(_, gpu_s)| gpu_s - own_s).sum(),
+        })
+    }
+
+    /// The time of the chosen ranks, in seconds.
+    fn gpu_s(&self, facts: &Facts<'_>) -> f64 {
+        self.ranks.iter().filter(|(rank, _)| facts.takes_rank(**rank)).map(|(_, one)| one.gpu_s).sum()
+    }
+
+    /// The time of all ranks, and what it would be had each call taken as long as the shortest of its size.
+    fn and_shortest_s(&self) -> [f64; 2] {
+        let least = |one: &Spent| -> f64 {
+            let of_class =
+                |(class, &calls): (_, &u64)| calls as f64 * self.shortest_s.get(class).unwrap_or(&0.0);
+            one.classes.iter().map(of_class).sum()
+        };
+        let ranks = self.ranks.values();
+        ranks.map(|one| [one.gpu_s, least(one)]).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+    }
+}
+
+/// `10 calls`, or `8 to 10 calls`.
+fn calls([least, most]: [u64; 2]) -> String {
+    if least == most { count(most, "call") } else { format!("{least} to {}", count(most, "call")) }
+}
+
+/// `8.20 ms`, or `8.20 ms to 9.00 ms`.
+fn range([least_s, most_s]: [f64; 2]) -> String {
+    let (least, most) = (time(least_s), time(most_s));
+    if least == most { least } else { format!("{least} to {most}") }
+}
+
+/// Ranks that come last.
+fn late(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Finding> {
+    let comparable =
+        on.comms.iter().filter(|_| is_synchronising(call)).filter(|one| one.incomparable(facts).is_none());
+    let mut late: Vec<Late<'_>> = comparable.filter_map(|one| one.late(facts)).collect();
+    late.sort_by(|one, other| other.cost_s.total_cmp(&one.cost_s));
+    let cost_s: f64 = late.iter().map(|one| one.cost_s).sum();
+    let worst = late.first().filter(|_| facts.share_of_run(cost_s) >= LATE_OF_RUN)?;
+    let is_one = on.comms.len() == 1;
+    let each = |one: &Late<'_>| format!("{} on {}", one.ranks.named(), one.comm);
+    let who = match is_one {
+        true => format!("{} on {}", worst.ranks.named(), on.title),
+        false => late.iter().take(NAMED).map(each).collect::<Vec<_>>().join(", "),
+    };
+    let more = late.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and some on {more} more of {}", on.title) } else { String::new() };
+    let own = if worst.ranks.len() == 1 { "spends" } else { "spend at most" };
+    let of_comm = on.comms.iter().find(|one| one.comm == worst.comm)?;
+    let others = if of_comm.ranks.len() as u64 - worst.ranks.len() == 1 { "the other" } else { "the others" };
+    let beside = if is_one { String::new() } else { format!(" (on {})", worst.comm) };
+    Some(Finding {
+        rule: "nccl-late",
+        about: name.to_owned(),
+        cost_s,
+        what: format!("Last to come to {call}, by the time of GPUs in it: {who}{more}."),
+        evidence: format!(
+            "Measured on GPUs, in {} of each rank: {} {own} {}, {} {}{beside}, in the longest call {}. No rank is done with this operation \
+             before all have come, and what it waits is in its time: {} waited {} for {}, apart from how much later the calls ended there.",
+            calls(worst.calls),
+            worst.ranks.named(),
+            time(worst.own_s),
+            others,
+            range(worst.others_s),
+            time(worst.longest_s),
+            others,
+            range(worst.others_s.map(|others_s| others_s - worst.own_s)),
+            worst.ranks.named(),
+        ),
+        threshold: format!(
+            "all others spend {LATER} times as much or more, and {} of the run longer; where each rank has one GPU, and as many calls and \
+             bytes as the others, {} of which were timed",
+            percent(LATE_OF_RUN),
+            percent(TIMED)
+        ),
+        advice: "Look at what these ranks do before it. Whether their GPUs work longer, or their processes ask for the call later, is not \
+                 known; nor what the other GPUs do in other streams while they wait, so that less may be saved. mpisee-through gpu PROFILE \
+                 has the times of each size, mpisee-through ranks PROFILE --by gpu the GPU of each rank."
+            .to_owned(),
+    })
+}
+
+/// Much time of GPUs, without a rank that comes last.
+fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Finding> {
+    let cost_s: f64 = on.comms.iter().map(|one| one.gpu_s(facts)).sum();
+    let share = facts.share_of_run(cost_s);
+    if share < SPENT_OF_RUN {
+        return None;
+    }
+    let sum = |of: fn(&Spent) -> u64| -> u64 {
+        on.comms.iter().flat_map(|one| one.ranks.values()).map(of).fold(0, u64::saturating_add)
+    };
+    let (calls, untimed) = (sum(|one| one.calls), sum(|one| one.untimed));
+    let not_timed = if untimed > 0 { format!(" ({untimed} more were not timed)") } else { String::new() };
+    let ranks: usize = on.comms.iter().map(|one| one.ranks.len()).sum();
+    Some(Finding {
+        rule: "nccl-time",
+        about: name.to_owned(),
+        cost_s,
+        what: format!("GPUs spend {} of the run in {call} on {}.", percent(share), on.title),
+        evidence: format!(
+            "Measured on GPUs, waiting for other ranks included: {} of {}{not_timed}, {} on each of {}; calls in several streams at once \
+             count each. {}",
+            count(calls, "call"),
+            human_bytes(sum(|one| one.bytes) / calls.max(1)),
+            least_and_most(facts, on),
+            count(ranks as u64, "rank"),
+            cause(facts, call, on)
+        ),
+        threshold: format!("{} of the run, and no rank that comes last (nccl-late)", percent(SPENT_OF_RUN)),
+        advice: format!(
+            "mpisee-through gpu PROFILE has the times of each size, with the ranks that spend least and most{}. Work in other streams \
+             meanwhile hides it; how much is hidden already is not measured.",
+            match is_synchronising(call) {
+                true =>
+                    ", and the bandwidth, to compare with that of the same operation alone (nccl-tests, or mpisee-bench collective \
+                         --backend nccl)",
+                false => "",
+            }
+        ),
+    })
+}
+
+/// The least and most of a rank: `7.00 ms (rank 2) to 9.00 ms (rank 0)`, or what all spend.
+fn least_and_most(facts: &Facts<'_>, on: &OnFamily) -> String {
+    if on.comms.iter().any(|one| one.has_several(facts)) {
+        let each: Vec<f64> =
+            on.comms.iter().flat_map(|one| one.ranks.values()).map(|one| one.gpu_s).collect();
+        return format!("a mean of {}", time(each.iter().sum::<f64>() / each.len() as f64));
+    }
+    let each = || on.comms.iter().flat_map(|one| &one.ranks).map(|(rank, one)| (one.gpu_s, rank));
+    let by_time = |one: &(f64, &u32), other: &(f64, &u32)| one.0.total_cmp(&other.0);
+    let (Some(least), Some(most)) = (each().min_by(by_time), each().max_by(by_time)) else {
+        return String::new();
+    };
+    // Of several that spend alike none is named.
+    let shown = |(one_s, rank): (f64, &u32)| match each()
+        .filter(|(other_s, _)| time(*other_s) == time(one_s))
+        .count()
+    {
+        1 => format!("{} (rank {rank})", time(one_s)),
+        _ => time(one_s),
+    };
+    let (least, most) = (shown(least), shown(most));
+    if least == most { least } else { format!("{least} to {most}") }
+}
+
+/// A sentence on what the time may be.
+fn cause(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
+    if !is_synchronising(call) {
+        return match call {
+            "ncclGroupEnd" => "It is the time of whole groups: which of their calls takes it is not known.",
+            _ => "In this operation a rank may be done before others have come, so that its time does not say who is late.",
+        }
+        .to_owned();
+    }
+    if let Some(why) = on.comms.iter().find_map(|one| one.incomparable(facts)) {
+        return format!("How much of it is waiting is not known, since {why}.");
+    }
+    let [all_s, least_s] = on
+        .comms
+        .iter()
+        .map(OnComm::and_shortest_s)
+        .fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
+    let most_waiting = (1.0 - least_s / all_s).clamp(0.0, 1.0);
+    if most_waiting <= TOGETHER {
+        return format!(
+            "Ranks come together: no more than {} of it is waiting, as all calls take about as long as the shortest of their size. The rest \
+             is the transfer{}.",
+            percent(most_waiting),
+            bandwidth(facts, call, on)
+        );
+    }
+    format!(
+        "Had each call taken as long as the shortest of its size, it would be {} over all ranks. The other {} are waiting for ranks that come later, or \
+         transfers that take longer: which of the two is not known.",
+        time(least_s),
+        percent(most_waiting)
+    )
+}
+
+/// `, at a bus bandwidth of 12.0 GiB/s`, by the rank of each communicator that spends least.
+fn bandwidth(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
+    let of = |one: &OnComm| {
+        let size = facts.processes.comms.get(&one.comm)?.size;
+        let least = one.ranks.values().min_by(|one, other| one.gpu_s.total_cmp(&other.gpu_s))?;
+        bus_bytes_per_s(call, size, least.bytes as f64, least.gpu_s)
+    };
+    let each: Vec<u64> = on.comms.iter().filter_map(of).map(|rate| rate as u64).collect();
+    let Some((least, most)) = each.iter().min().zip(each.iter().max()) else { return String::new() };
+    let (least, most) = (human_bytes(*least), human_bytes(*most));
+    let range = if least == most { least } else { format!("{least}/s to {most}") };
+    format!(", at a bus bandwidth of {range}/s")
+}

@@ -1,0 +1,118 @@
+//! Times of calls of NCCL on GPUs (`nccl-times.csv`), and the bandwidth that follows from them.
+
+use crate::filter::CallFilter;
+use crate::units::count;
+use crate::view::ProfileView;
+use anyhow::Result;
+use mpisee_profile::rows::{CommRow, Memory, NcclTimeRow};
+
+/// A row of `nccl-times.csv`.
+pub struct TimedCalls {
+    pub row: NcclTimeRow,
+    /// GPUs of the process in the communicator, whose times are added up in the row.
+    gpus: f64,
+}
+
+impl TimedCalls {
+    /// How long a GPU of the process worked on the calls, in seconds; of several GPUs it is their mean.
+    pub fn gpu_s(&self) -> f64 {
+        self.row.gpu_s.0 / self.gpus
+    }
+}
+
+/// The rows of a profile; none where no calls were timed.
+pub fn rows(view: &ProfileView) -> Result<impl Iterator<Item = Result<TimedCalls>>> {
+    let comms = &view.processes().comms;
+    Ok(view.profile().rows_if_any::<NcclTimeRow>()?.map(|row| {
+        let row = row?;
+        let gpus = comms.get(&row.comm).map_or(1.0, gpus_per_process);
+        Ok(TimedCalls { row, gpus })
+    }))
+}
+
+/// The rows that a filter takes. The table does not have the memory of buffers: where some is chosen, nothing is known of these calls.
+pub fn chosen<'a>(
+    view: &'a ProfileView,
+    filter: &'a CallFilter,
+) -> Result<impl Iterator<Item = Result<TimedCalls>> + 'a> {
+    let is_chosen = |row: &NcclTimeRow| {
+        let all = [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned];
+        all.into_iter().all(|memory| filter.takes_row(row.rank, row.size_min, row.size_max, memory))
+            && filter.takes_region(&row.region)
+            && filter.takes_call(&row.call)
+            && view.processes().takes_comm(&filter.comms, &row.comm)
+    };
+    Ok(rows(view)?.filter(move |timed| timed.as_ref().map_or(true, |timed| is_chosen(&timed.row))))
+}
+
+/// A sentence on calls that were not timed, where others were.
+pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
+    (timed > 0 && untimed > 0).then(|| {
+        format!(
+            "The GPU's time is that of {}; {untimed} more were not timed, which mpisee-through gpu has by operation.",
+            count(timed, "call")
+        )
+    })
+}
+
+/// NCCL's ranks for each process of a communicator: more than one where processes use several GPUs.
+pub fn gpus_per_process(row: &CommRow) -> f64 {
+    let members = row.members.len();
+    if members == 0 { 1.0 } else { (f64::from(row.size) / members as f64).max(1.0) }
+}
+
+/// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was measured.
+pub fn share_of_wall(view: &ProfileView) -> Result<Option<String>> {
+    let gpu_s = rows(view)?.map(|timed| Ok(timed?.gpu_s())).sum::<Result<f64>>()?;
+    let wall_s = view.processes().wall_s();
+    Ok((gpu_s > 0.0 && wall_s > 0.0).then(|| {
+        format!(
+            "GPUs spent {:.1} % of their ranks' wall time in the calls of NCCL that were timed, waiting for other ranks included; calls in \
+             several streams at once count each.",
+            100.0 * gpu_s / wall_s
+        )
+    }))
+}
+
+/// Returns whether a call moves the blocks of all ranks from or to the root.
+pub fn is_of_root(call: &str) -> bool {
+    matches!(call.trim_end_matches("Config"), "ncclGather" | "ncclScatter")
+}
+
+/// The bus bandwidth of calls with these bytes in so many seconds, if there is such a thing.
+pub fn bus_bytes_per_s(call: &str, size: u32, bytes: f64, time_s: f64) -> Option<f64> {
+    let bytes = bus_bytes(call, size, bytes).filter(|_| time_s > 0.0)?;
+    Some(bytes / time_s).filter(|&bytes_per_s| bytes_per_s > 0.0)
+}
+
+/// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests counts them for its bus bandwidth
+/// (PERFORMANCE.md there); `bytes` are those of the rules of docs/volumes.md, of the rank that has most. `None` of several calls at
+/// once.
+fn bus_bytes(call: &str, size: u32, bytes: f64) -> Option<f64> {
+    let others = f64::from(size.checked_sub(1)?);
+    let size = f64::from(size);
+    Some(match call.trim_end_matches("Config") {
+        "ncclAllReduce" => 2.0 * bytes * others / size,
+        // A block from each, or for each.
+        "ncclAllGather" | "ncclReduceScatter" | "ncclGather" | "ncclScatter" => bytes * others,
+        "ncclAlltoAll" | "ncclAllToAll" => bytes * others / size,
+        "ncclBroadcast" | "ncclBcast" | "ncclReduce" | "ncclSend" | "ncclRecv" => bytes,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bus_bytes;
+
+    #[test]
+    fn the_bytes_of_the_bus_are_those_of_nccl_tests() {
+        let of = |call: &str| bus_bytes(call, 4, 1200.0);
+        assert_eq!(of("ncclAllReduce"), Some(1800.0));
+        assert_eq!(of("ncclAllReduceConfig"), Some(1800.0));
+        assert_eq!([of("ncclAllGather"), of("ncclScatter")], [Some(3600.0); 2]);
+        assert_eq!([of("ncclAlltoAll"), of("ncclAllToAll")], [Some(900.0); 2]);
+        assert_eq!([of("ncclBroadcast"), of("ncclSend")], [Some(1200.0); 2]);
+        assert_eq!([of("ncclGroupEnd"), bus_bytes("ncclSend", 0, 1.0)], [None; 2]);
+    }
+}

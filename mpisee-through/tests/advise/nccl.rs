@@ -1,0 +1,185 @@
+//! Rules about the time of GPUs in calls of NCCL.
+
+use crate::support::{Builder, Written};
+
+const HEADER: &str = "comm,rank,region,call,size_min,size_max,calls,untimed,bytes,gpu_s,min_s,max_s\n";
+
+/// Four ranks that run for 10 s, with a communicator of NCCL, whose members have so many seconds of GPUs in ten calls.
+fn run() -> Builder {
+    Builder::new(4).comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-3", |_| {})
+}
+
+/// A row of each rank: its number of timed and other calls, its seconds, and its shortest and longest call.
+fn timed(builder: &Builder, call: &str, ranks: &[(u32, [u64; 2], f64, [f64; 2])]) -> Written {
+    let row = |&(rank, [calls, untimed], gpu_s, [min_s, max_s]): &(u32, [u64; 2], f64, [f64; 2])| {
+        let bytes = calls << 20;
+        format!(
+            "N1-5e1c09tz,{rank},,{call},1048576,2097151,{calls},{untimed},{bytes},{gpu_s},{min_s},{max_s}\n"
+        )
+    };
+    let profile = builder.write();
+    let rows: String = ranks.iter().map(row).collect();
+    std::fs::write(profile.directory.join("nccl-times.csv"), format!("{HEADER}{rows}")).unwrap();
+    profile
+}
+
+/// Ten calls of each rank that take so many seconds, all of them alike.
+fn alike(call: &str, seconds: [f64; 4]) -> Written {
+    let rows: Vec<_> =
+        (0..).zip(seconds).map(|(rank, gpu_s)| (rank, [10, 0], gpu_s, [gpu_s / 10.0; 2])).collect();
+    timed(&run(), call, &rows)
+}
+
+/// What each rule finds.
+pub fn both() -> [Written; 2] {
+    [alike("ncclAllReduce", [3.0, 3.2, 1.0, 3.0]), alike("ncclAllReduce", [2.0; 4])]
+}
+
+/// Each finding, as in JSON.
+#[track_caller]
+fn found(profile: &Written, more: &[&str]) -> Vec<serde_json::Value> {
+    let ran = profile.run(&[&["advise", "app.mpisee", "--format", "json"], more].concat());
+    let answer: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    answer["findings"].as_array().unwrap().clone()
+}
+
+#[track_caller]
+fn rules(profile: &Written) -> Vec<String> {
+    found(profile, &[]).iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+#[track_caller]
+fn has(finding: &serde_json::Value, field: &str, text: &str) {
+    assert!(finding[field].as_str().unwrap().contains(text), "{text}: {finding}");
+}
+
+#[test]
+fn the_rank_that_the_others_wait_for_is_named() {
+    let [profile, _] = both();
+    profile.golden_at(100, "advise-nccl", &["advise", "app.mpisee"]);
+    let [late] = &found(&profile, &[])[..] else { panic!() };
+    assert_eq!((&late["rule"], &late["about"]), (&"nccl-late".into(), &"N1-5e1c09tz".into()));
+    // 2.0 + 2.2 + 2.0 s more than rank 2.
+    assert!((late["cost_s"].as_f64().unwrap() - 6.2).abs() < 1e-9, "{late}");
+    has(late, "finding", "Last to come to ncclAllReduce, by the time of GPUs in it: rank 2 on N1-5e1c09tz.");
+    has(
+        late,
+        "evidence",
+        "in 10 calls of each rank: rank 2 spends 1.00 s, the others 3.00 s to 3.20 s, in the longest call 320 ms.",
+    );
+    has(late, "evidence", "the others waited 2.00 s to 2.20 s for rank 2, apart from");
+    has(late, "try", "is not known");
+    let ran = profile.run(&["advise", "app.mpisee", "--width", "120"]);
+    assert!(!ran.exits(0).stdout.contains("There are no rules"), "{}", ran.stdout);
+    // Of the chosen ranks' time.
+    let [of_some] = &found(&profile, &["--ranks", "0-1"])[..] else { panic!() };
+    assert!((of_some["cost_s"].as_f64().unwrap() - 4.2).abs() < 1e-9, "{of_some}");
+    assert!(found(&profile, &["--comm", "W"]).is_empty());
+}
+
+#[test]
+fn thresholds_of_late_ranks_hold() {
+    let rules = |seconds| rules(&alike("ncclAllReduce", seconds));
+    assert_eq!(rules([1.5, 1.5, 1.0, 1.5]), ["nccl-late"]);
+    assert_eq!(rules([1.4, 1.5, 1.0, 1.5]), ["nccl-time"]);
+    assert_eq!(rules([2.0, 1.0, 1.1, 2.0]), ["nccl-late"], "two of four");
+    assert_eq!(rules([2.0, 1.0, 1.0, 1.0]), ["nccl-time"], "who spends more is not late");
+    // 2 % of 40 s.
+    assert_eq!(rules([0.4, 0.4, 0.1, 0.3]), ["nccl-late"]);
+    assert_eq!(rules([0.4, 0.4, 0.1, 0.29]), [""; 0]);
+    // From 10 % of 40 s on.
+    assert_eq!(rules([1.0; 4]), ["nccl-time"]);
+    assert_eq!(rules([0.99; 4]), [""; 0]);
+}
+
+#[test]
+fn nobody_is_named_where_times_say_nothing_of_arrivals() {
+    let row = |rank, calls, gpu_s| (rank, calls, gpu_s, [0.01, 0.4]);
+    let others = [row(0, [100, 0], 3.0), row(1, [100, 0], 3.0), row(3, [100, 0], 3.0)];
+    let with = |second| [&others[..], &[second]].concat();
+    let all = |rows: &[_]| rules(&timed(&run(), "ncclAllReduce", rows));
+    assert_eq!(all(&with(row(2, [100, 0], 1.0))), ["nccl-late"]);
+    assert_eq!(all(&with(row(2, [95, 5], 1.0))), ["nccl-late"]);
+    assert_eq!(all(&with(row(2, [94, 6], 1.0))), ["nccl-time"], "calls that were not timed");
+    assert_eq!(all(&with(row(2, [95, 0], 1.0))), ["nccl-time"], "other calls");
+    assert_eq!(all(&others), ["nccl-time"], "a member without calls");
+    let bytes = timed(&run(), "ncclAllReduce", &with(row(2, [100, 0], 1.0)));
+    let path = bytes.directory.join("nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let less = text.replace(
+        "2,,ncclAllReduce,1048576,2097151,100,0,104857600",
+        "2,,ncclAllReduce,1048576,2097151,100,0,94857600",
+    );
+    assert_ne!(text, less);
+    std::fs::write(&path, less).unwrap();
+    assert_eq!(rules(&bytes), ["nccl-time"], "other bytes");
+    // Two GPUs a process.
+    let several = run().with(|profile| profile.comms[1].size = 8);
+    let several = timed(&several, "ncclAllReduce", &with(row(2, [100, 0], 1.0)));
+    let [time] = &found(&several, &[])[..] else { panic!() };
+    assert_eq!(time["cost_s"], 5.0);
+    has(time, "evidence", "a mean of 1.25 s on each of 4 ranks");
+    has(time, "evidence", "How much of it is waiting is not known, since processes have several GPUs.");
+    // A root sends and goes on.
+    let [broadcast] = &found(&alike("ncclBroadcast", [3.0, 3.0, 1.0, 3.0]), &[])[..] else { panic!() };
+    has(broadcast, "evidence", "so that its time does not say who is late");
+    has(broadcast, "evidence", "1.00 s (rank 2) to 3.00 s on each of 4 ranks");
+}
+
+#[test]
+fn ranks_that_come_together_have_a_bandwidth() {
+    let [_, profile] = both();
+    profile.golden_at(100, "advise-nccl-together", &["advise", "app.mpisee"]);
+    let [time] = &found(&profile, &[])[..] else { panic!() };
+    has(time, "finding", "GPUs spend 20.0 % of the run in ncclAllReduce on N1-5e1c09tz.");
+    // Each of ten calls has 1 MiB, of which the bus has 2 x 3 / 4.
+    has(time, "evidence", "no more than 0.0 % of it is waiting");
+    has(time, "evidence", "The rest is the transfer, at a bus bandwidth of 7.50 MiB/s.");
+    // As many seconds, but some calls are much shorter: ranks may come last in turns.
+    let rows: Vec<_> = (0..4).map(|rank| (rank, [10, 0], 2.0, [0.05, 0.4])).collect();
+    let [turns] = &found(&timed(&run(), "ncclAllReduce", &rows), &[])[..] else { panic!() };
+    has(
+        turns,
+        "evidence",
+        "it would be 2.00 s over all ranks. The other 75.0 % are waiting for ranks that come later, or transfers",
+    );
+}
+
+#[test]
+fn without_times_on_gpus_there_is_no_rule_and_a_note_says_so() {
+    let profile = run().call("N1-5e1c09tz", 0, "ncclAllReduce", 8, 1 << 20, 9.0).write();
+    let ran = profile.run(&["advise", "app.mpisee", "--width", "200"]);
+    let note = "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs";
+    assert!(ran.exits(0).stdout.replace("\n           ", " ").contains(note), "{}", ran.stdout);
+    assert!(found(&profile, &[]).is_empty());
+}
+
+#[test]
+fn parts_of_a_split_are_judged_together() {
+    let parts = |seconds: [f64; 4]| {
+        let builder = ["0-1", "2-3"].iter().zip(["N1-5e1c09tz_s1.0", "N1-5e1c09tz_s1.1"]);
+        let builder = builder.fold(run(), |builder, (members, comm)| {
+            builder.comm(comm, "N1-5e1c09tz", "ncclCommSplit", members, |_| {})
+        });
+        let profile = alike("ncclAllReduce", seconds);
+        let text = std::fs::read_to_string(profile.directory.join("nccl-times.csv")).unwrap();
+        let part = |line: &str| {
+            let rank = line.split(',').nth(1).unwrap();
+            let color = if ["0", "1"].contains(&rank) { 0 } else { 1 };
+            line.replace("N1-5e1c09tz", &format!("N1-5e1c09tz_s1.{color}"))
+        };
+        let rows: Vec<String> = text.lines().skip(1).map(part).collect();
+        let profile = builder.write();
+        std::fs::write(profile.directory.join("nccl-times.csv"), format!("{HEADER}{}\n", rows.join("\n")))
+            .unwrap();
+        profile
+    };
+    let [late] = &found(&parts([1.0, 3.0, 3.0, 1.5]), &[])[..] else { panic!() };
+    has(late, "finding", "GPUs in it: rank 0 on N1-5e1c09tz_s1.0, rank 3 on N1-5e1c09tz_s1.1.");
+    has(late, "evidence", "rank 0 spends 1.00 s, the other 3.00 s (on N1-5e1c09tz_s1.0)");
+    assert_eq!(late["cost_s"], 3.5);
+    let [time] = &found(&parts([1.0; 4]), &[])[..] else { panic!() };
+    has(time, "finding", "GPUs spend 10.0 % of the run in ncclAllReduce on N1-5e1c09tz_s1.* (2 × 2).");
+    // Of two ranks the bus has all bytes.
+    has(time, "evidence", "at a bus bandwidth of 10.0 MiB/s");
+}
