@@ -4,7 +4,7 @@
 //! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
 //! some of these functions would end a capture that another thread has begun.
 
-use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::library::{Functions, Kept, function};
 use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
 use mpisee_symbols::LoadedObject;
 use std::ffi::{c_int, c_uint, c_void};
@@ -47,9 +47,9 @@ struct EventFunctions {
 /// The driver, once the program was seen to have loaded one that has all of them.
 static DRIVER: Functions<EventFunctions> = Functions::new();
 
-/// Looks for the driver, in a thread of its own.
-pub fn look_for_driver(keep: Keep) {
-    DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), EventFunctions::of);
+/// Asks this driver from now on, if it has all of them.
+pub fn take_driver(driver: Kept) {
+    DRIVER.take(driver, EventFunctions::of);
 }
 
 fn driver() -> Option<&'static EventFunctions> {

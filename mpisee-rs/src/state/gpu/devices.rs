@@ -7,7 +7,7 @@
 //! Types and constants are cudarc's. None of its functions is called, since they load the driver; and what the driver returns is a
 //! number, since a later one may return what is no value of an enumeration of cudarc.
 
-use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::library::{Functions, Kept, function};
 use crate::binaries::{apart, stack_room};
 use crate::state::gpu::nvml::Nvml;
 use crate::state::world::{World, guarded};
@@ -42,17 +42,17 @@ static IS_SEEN: AtomicBool = AtomicBool::new(false);
 /// The driver, once the program was seen to have loaded it.
 static DRIVER: Functions<DeviceFunctions> = Functions::new();
 
-/// Looks for the driver, in a thread of its own; returns whether it is to be kept loaded. `has_answered` says that the program has initialised
-/// it, as far as that is known.
-pub fn look_for_driver(has_answered: bool) -> Keep {
-    let look =
-        |keep| DRIVER.look(keep, |file| file.starts_with(b"libcuda.so"), |it| Some(DeviceFunctions::of(it)));
-    let found = look(Keep::AsLongAsTheProgram);
-    let is_initialised = found.is_some_and(|driver| has_answered || driver.is_initialised());
-    match is_initialised.then(|| look(Keep::Loaded)).flatten() {
-        Some(_) => Keep::Loaded,
-        None => Keep::AsLongAsTheProgram,
-    }
+/// Begin of the name of the driver's file.
+pub const FILE: &[u8] = b"libcuda.so";
+
+/// Returns whether the program has initialised a driver.
+pub fn is_initialised(driver: Kept) -> bool {
+    driver.take(DeviceFunctions::of).is_some_and(|driver| driver.is_initialised())
+}
+
+/// Asks this driver from now on.
+pub fn take_driver(driver: Kept) {
+    DRIVER.take(driver, |library| Some(DeviceFunctions::of(library)));
 }
 
 /// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
@@ -361,11 +361,5 @@ mod tests {
         assert_eq!(direct(&["b", "switch"], "b"), Some(1));
         assert_eq!(direct(&["b", "switch"], "c"), None);
         assert_eq!(direct(&[], "c"), Some(0));
-    }
-
-    #[test]
-    fn a_driver_that_is_not_there_is_not_kept() {
-        assert_eq!(look_for_driver(true), Keep::AsLongAsTheProgram);
-        assert!(DRIVER.get().is_none());
     }
 }

@@ -3,8 +3,7 @@
 //! HIP itself is not asked: it initialises itself when it is first called, which is the program's business, and HSA cannot tell whether that
 //! was done. HSA fails until somebody has initialised it, the program or an MPI that takes the memory of GPUs. It does not know managed memory.
 
-use crate::binaries::apart;
-use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::library::{self, Functions, function};
 use mpisee_profile::rows::Memory;
 use mpisee_symbols::LoadedObject;
 use std::ffi::{c_int, c_uint, c_void};
@@ -51,7 +50,7 @@ struct Hsa {
 static HSA: Functions<Hsa> = Functions::new();
 
 /// Looks for it in the process, in a thread of its own; loads and initialises nothing. True if it is there.
-pub fn look(keep: Keep) -> bool {
+pub fn look() -> bool {
     // SAFETY: the functions have these types in hsa.h and hsa_ext_amd.h.
     let of = |library: LoadedObject<'_>| unsafe {
         Some(Hsa {
@@ -59,7 +58,7 @@ pub fn look(keep: Keep) -> bool {
             get_agent_info: function(library, c"hsa_agent_get_info")?,
         })
     };
-    HSA.look(keep, |file| file.starts_with(FILE), of).is_some()
+    library::keep(|file| file.starts_with(FILE)).into_iter().any(|library| HSA.take(library, of).is_some())
 }
 
 /// The kind of memory at an address; `Host` if HSA is not there, is not initialised or does not know it.
@@ -78,12 +77,6 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     // SAFETY: any address may be asked about; as much of the structure is written as its size says, and no devices are listed.
     if unsafe { get_info(buffer, &raw mut info, ptr::null(), ptr::null_mut(), ptr::null_mut()) } != 0 {
         return Memory::Host;
-    }
-    // Somebody has initialised it.
-    if HSA.is_to_be_kept() {
-        apart::run(|| {
-            look(Keep::Loaded);
-        });
     }
     let mut owner: c_int = 0;
     match info.pointer_type {
@@ -125,7 +118,7 @@ mod tests {
     fn memory_is_told_apart_by_its_type_and_owner() {
         let kind = |at: usize| kind_of(ptr::without_provenance(at));
         assert_eq!(kind(11), Memory::Host, "without HSA");
-        assert!(!look(Keep::AsLongAsTheProgram));
+        assert!(!look());
         HSA.replace(Hsa { get_info: info, get_agent_info: agent });
         let kinds = [
             (0, Memory::Host),

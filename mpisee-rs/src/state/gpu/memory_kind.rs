@@ -6,7 +6,7 @@
 
 use super::staging::{self, Used};
 use super::{cuda_events, devices, hsa};
-use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::library::{self, Functions, function};
 use crate::binaries::{apart, mapping, objects};
 use crate::mpi::abi::IN_PLACE;
 use crate::state::world;
@@ -32,7 +32,7 @@ const ATTRIBUTES: [c_int; 2] = [MEMORY_TYPE, IS_MANAGED];
 /// The driver's function, once it is found.
 static GET_ATTRIBUTES: Functions<GetAttributes> = Functions::new();
 
-/// True once it has answered.
+/// True once it has answered: the program has initialised it.
 static IS_INITIALISED: AtomicBool = AtomicBool::new(false);
 
 /// True once the driver was looked for among all that is loaded.
@@ -40,8 +40,11 @@ static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
 /// The number of objects that had been loaded at the last look, where the C library has nothing more.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
+/// True if there are several libraries of CUDA's driver, of which the program may initialise any.
+static HAS_SEVERAL: AtomicBool = AtomicBool::new(false);
+
 /// Begins of the names of the drivers' libraries.
-const DRIVERS: [&[u8]; 2] = [b"libcuda.", hsa::FILE];
+const DRIVERS: [&[u8]; 2] = [devices::FILE, hsa::FILE];
 
 thread_local! {
     /// The kinds of memory of the last call that had buffers: what is sent, and what is received.
@@ -123,10 +126,8 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     if status != 0 {
         return Memory::Host;
     }
-    // It answers only once the program has initialised it.
-    if GET_ATTRIBUTES.is_to_be_kept() {
+    if !IS_INITIALISED.load(Ordering::Relaxed) {
         IS_INITIALISED.store(true, Ordering::Relaxed);
-        apart::run(look_apart);
     }
     Memory::of_cuda(memory_type, is_managed & 1 != 0)
 }
@@ -135,10 +136,11 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cold]
 pub fn look_for_driver() {
     let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
-    // An MPI may have loaded HSA where the program loads CUDA's driver later.
-    if GET_ATTRIBUTES.get().is_none() {
+    // An MPI may have loaded HSA where the program loads CUDA's driver later, and the program may load a driver that it does not initialise.
+    if !IS_INITIALISED.load(Ordering::Relaxed) {
         apart::wait();
-        if GET_ATTRIBUTES.get().is_none() && may_be_there() && !apart::run(look_apart) {
+        let is_news = may_be_there() || HAS_SEVERAL.load(Ordering::Relaxed);
+        if is_news && !apart::run(look_apart) {
             HAS_LOOKED.store(false, Ordering::Relaxed);
         }
     }
@@ -161,15 +163,22 @@ fn may_be_there() -> bool {
     }
 }
 
-/// Looks for the drivers, in a thread of its own.
+/// Looks for the drivers, in a thread of its own. Of several of CUDA that which the program has initialised is asked, else the last.
 fn look_apart() {
-    let keep = devices::look_for_driver(IS_INITIALISED.load(Ordering::Relaxed));
-    cuda_events::look_for_driver(keep);
+    let mut drivers = library::keep(|file| file.starts_with(devices::FILE));
+    HAS_SEVERAL.store(drivers.len() > 1, Ordering::Relaxed);
+    drivers.reverse();
+    drivers.sort_by_key(|&driver| !devices::is_initialised(driver));
     // SAFETY: the function has this type in cuda.h.
     let of = |library: LoadedObject<'_>| unsafe { function(library, c"cuPointerGetAttributes") };
-    let found = GET_ATTRIBUTES.look(keep, |file| file.starts_with(DRIVERS[0]), of);
-    if found.is_some() || hsa::look(Keep::AsLongAsTheProgram) {
-        HOT.ask_driver();
+    match drivers.into_iter().find(|&driver| GET_ATTRIBUTES.take(driver, of).is_some()) {
+        Some(driver) => {
+            devices::take_driver(driver);
+            cuda_events::take_driver(driver);
+            HOT.ask_driver();
+        }
+        None if hsa::look() => HOT.ask_driver(),
+        None => {}
     }
 }
 

@@ -2,7 +2,7 @@
 //! are those of nvml-wrapper-sys, whose own functions load the library.
 
 use crate::binaries::apart;
-use crate::binaries::library::{Functions, Keep, function};
+use crate::binaries::library::{self, Functions, function};
 use mpisee_collect::process::gpu::{MOST_NVLINKS, kernel_address};
 use mpisee_symbols::{LoadedObject, find_object};
 use nvml_wrapper_sys::bindings::{
@@ -48,7 +48,7 @@ impl Nvml {
                 get_remote: function(library, c"nvmlDeviceGetNvLinkRemotePciInfo_v2")?,
             })
         };
-        NVML.look(Keep::AsLongAsTheProgram, |file| file.starts_with(FILE), of);
+        library::keep(|file| file.starts_with(FILE)).into_iter().find_map(|library| NVML.take(library, of));
     }
 
     /// The PCI addresses of what the active NVLinks of a GPU lead to, a switch or a GPU; empty where that is unknown of one. `None`
