@@ -1,6 +1,7 @@
 //! Blocks signals: while the profiler writes, a write beyond `RLIMIT_FSIZE`, or into a pipe without a reader, then fails with an error
 //! instead of ending the program; and while a lock is held, no handler waits for it, or keeps it for good by `siglongjmp`.
 
+use crate::errno;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr;
@@ -36,6 +37,8 @@ fn block<const COUNT: usize>(set: libc::sigset_t, signals: [c_int; COUNT]) -> Op
 }
 
 fn set_of(signals: impl IntoIterator<Item = c_int>) -> libc::sigset_t {
+    // A signal that is refused sets it.
+    let _errno = errno::keep();
     let mut set = MaybeUninit::uninit();
     // SAFETY: the first call makes an empty set, to which the others add, or refuse a signal that the C library keeps for itself.
     unsafe {

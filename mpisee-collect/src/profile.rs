@@ -15,6 +15,7 @@ use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
 use mpisee_profile::run::{EndedIn, RunInfo, rfc3339};
+use mpisee_profile::segment::layout::state::ARRIVED;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::{NotSeen, Snapshot};
@@ -269,6 +270,9 @@ impl Writing {
         self.leave_new(&mut tables.comms);
         let end = snapshot.start_realtime_ns.saturating_add(tables.rank.wall_s.to_ns());
         self.end_realtime_ns = self.end_realtime_ns.max(end);
+        if snapshot.state == ARRIVED && self.run.is_without_mpi() {
+            return self.add_rows(snapshot, tables, |tables| Aggregate::of_ended(snapshot, tables));
+        }
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
             rank: snapshot.world_rank,
@@ -317,8 +321,11 @@ impl Writing {
     fn finish(mut self, world: &WorldSegments, recovered: &[&Segment]) -> Result<(PathBuf, Vec<EndedIn>)> {
         self.run.end = rfc3339(self.end_realtime_ns);
         self.sums.fill(&mut self.run, "recover");
-        let end = if self.run.is_without_mpi() { BEFORE_EXIT } else { "ended without MPI_Finalize" };
-        set_incomplete(&mut self.run, [why_incomplete(world, recovered, end)]);
+        let ended = match self.run.is_without_mpi() {
+            true => ended_before_exit(recovered),
+            false => format!("{} ended without MPI_Finalize", ranks_of(recovered).named()),
+        };
+        set_incomplete(&mut self.run, [why_incomplete(world, recovered, ended)]);
         self.run.ended_in = ended_in(&mut self.last);
         self.run.notes.push(
             "wall_s of each rank is up to the last that is known of it: the rank ran at least so long"
@@ -362,18 +369,28 @@ fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     ranks_by_call.into_iter().map(ended).collect()
 }
 
-/// How processes without MPI ended that wrote no profile.
-const BEFORE_EXIT: &str = "ended before the exit (killed, or by _exit or exec)";
+fn ranks_of(segments: &[&Segment]) -> RankSet {
+    segments.iter().map(|segment| segment.header.world_rank).collect()
+}
 
-/// The sentence that names the ranks of the profile, how they ended, and where the others are.
-fn why_incomplete(world: &WorldSegments, recovered: &[&Segment], end: &str) -> String {
+/// How processes without MPI ended that wrote no profile: the last one would have written that of those which came to their exit.
+fn ended_before_exit(recovered: &[&Segment]) -> String {
+    let ended: Vec<&Segment> =
+        recovered.iter().copied().filter(|segment| segment.header.state != ARRIVED).collect();
+    match ended.is_empty() {
+        true => format!("no process wrote the profile of {}", ranks_of(recovered).named()),
+        false => format!("{} ended before the exit (killed, or by _exit or exec)", ranks_of(&ended).named()),
+    }
+}
+
+/// The sentence on how ranks of the profile ended, and where the others are.
+fn why_incomplete(world: &WorldSegments, recovered: &[&Segment], mut why: String) -> String {
     let rank = |segment: &&Segment| segment.header.world_rank;
-    let ended: RankSet = recovered.iter().map(rank).collect();
+    let ended = ranks_of(recovered);
     let running: RankSet = world.running().map(|segment| rank(&segment)).collect();
     let with_segment = || world.segments().map(|segment| rank(&segment));
     let is_read = |rank: u32| ended.contains(rank) || running.contains(rank);
     let unreadable: RankSet = with_segment().filter(|rank| !is_read(rank.get())).collect();
-    let mut why = format!("{} {end}", ended.named());
     let cut: RankSet =
         recovered.iter().filter(|segment| segment.header.private_bytes > 0).map(rank).collect();
     for (ranks, what) in [

@@ -33,6 +33,17 @@ fn make_recorded<F: FnOnce() -> c_int>(hook: NcclHook, call: &NcclCall, make: F)
     unsafe { hook(call, take::<F>, (&raw mut make).cast()) }
 }
 
+/// Looks for the profiler when this library is loaded, as it is preloaded with it: a look-up takes the loader's lock, which another
+/// thread may have while a library's constructor waits for this call.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        profiler();
+    }
+    at_load
+};
+
 /// The profiler's function, if a profiler of the same installation is in the process.
 fn profiler() -> Option<NcclHook> {
     static FOUND: OnceLock<Option<NcclHook>> = OnceLock::new();

@@ -3,6 +3,7 @@
 //! The first of them that the program calls is looked up, and all others with it: each look-up takes the loader's lock, which a thread has
 //! while a library's constructor runs, and that may wait for a thread which calls NCCL.
 
+use mpisee_guards::errno;
 use mpisee_symbols::{Address, Library};
 use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
@@ -71,6 +72,7 @@ static LIBRARY: OnceLock<Library> = OnceLock::new();
 impl Lookup {
     /// Looks for it, and where it is found for all others. A function that is missing there is looked for again when it is called.
     fn find(&self, all: &[&Lookup]) -> Option<Address> {
+        let _errno = errno::keep();
         let (place, address) = place_of(self.name)?;
         self.address.store(address.as_ptr(), Ordering::Relaxed);
         for other in all.iter().filter(|other| other.address.load(Ordering::Relaxed).is_null()) {

@@ -6,6 +6,7 @@ mod support;
 use mpisee_profile::options::{ALONE, SETTINGS};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Command;
 use support::{Installation, MPICH, OPEN_MPI, script};
 
 #[test]
@@ -387,4 +388,17 @@ fn help_shows_every_option_with_its_variable_and_default() {
     }
     assert!(text.contains("EXAMPLES"));
     assert_eq!(run.stderr, "");
+}
+
+/// The line that is said goes to a file that may not grow.
+#[test]
+fn a_limit_on_the_size_of_files_does_not_keep_the_program_from_starting() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let program = installed.file("app.sh", script("exit 7"), 0o755);
+    let log = installed.file("log", "", 0o644);
+    let launcher = Path::new(&program).with_file_name("bin").join("mpisee");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 0; exec \"$0\" \"$1\" 2>>\"$2\""]).arg(launcher).args([&program, &log]);
+    assert_eq!(shell.status().unwrap().code(), Some(7));
+    assert_eq!(std::fs::read_to_string(log).unwrap(), "");
 }

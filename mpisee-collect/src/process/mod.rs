@@ -179,6 +179,11 @@ pub fn is_of_torchrun() -> bool {
     LAUNCHED[0].into_iter().chain([LOCAL_RANK]).all(is_set) && !of_mpi.into_iter().any(is_set)
 }
 
+/// Returns whether this process is one that torchrun started itself, and none that such a one started.
+pub fn is_child_of_torchrun() -> bool {
+    is_of_torchrun() && !RankEnvironment::own().is_of(std::os::unix::process::parent_id())
+}
+
 /// The rank of this process and the number of ranks, if the launcher's variables report both.
 pub fn launched_rank() -> Option<(u32, u32)> {
     launched_by(|name| std::env::var(name).ok())

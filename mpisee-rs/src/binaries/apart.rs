@@ -7,11 +7,12 @@
 use super::stack_room;
 use crate::storage::clock;
 use mpisee_guards::{cancellation, signals};
+use mpisee_symbols::Address;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -24,13 +25,28 @@ const MOST_WAITING_CALLS: u32 = 100;
 /// How long a call waits for work that needs more stack than it has; it takes milliseconds. A thread that is in a constructor has the
 /// loader's lock, which the work may wait for.
 const LONGEST_WAIT_FOR_STACK_NS: i64 = 10_000_000_000;
-/// Bytes of the thread's stack, of which the C library takes a part for what threads have of their own.
+/// Bytes of the thread's stack, beside what the C library takes of it for what threads have of their own.
 const STACK_BYTES: usize = 1 << 20;
 
 /// The process in which a thread is at work; 0 for none. A child of `fork` does not have its parent's threads.
 static AT_WORK: AtomicI32 = AtomicI32::new(0);
 /// Calls that have waited for it, but for the one that started it.
 static WAITING_CALLS: AtomicU32 = AtomicU32::new(0);
+
+/// `__pthread_get_minstack` of glibc: the bytes that a stack needs for variables of threads, of which programs may have more than
+/// [`STACK_BYTES`]. Null where the C library has none.
+static LEAST_STACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+
+/// Looks it up when the library is loaded: later this would take the loader's lock.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        let least = mpisee_symbols::first(c"__pthread_get_minstack");
+        LEAST_STACK.store(least.map_or(ptr::null_mut(), Address::as_ptr), Ordering::Relaxed);
+    }
+    at_load
+};
 
 unsafe extern "C" {
     fn pthread_timedjoin_np(
@@ -133,11 +149,25 @@ fn start(run: extern "C" fn(*mut c_void) -> *mut c_void, data: *mut c_void) -> O
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
         }
-        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), STACK_BYTES);
+        let stack_bytes = STACK_BYTES + least_stack_bytes(attributes.as_ptr());
+        libc::pthread_attr_setstacksize(attributes.as_mut_ptr(), stack_bytes);
         let code = libc::pthread_create(thread.as_mut_ptr(), attributes.as_ptr(), run, data);
         libc::pthread_attr_destroy(attributes.as_mut_ptr());
         (code == 0).then(|| thread.assume_init())
     }
+}
+
+/// The bytes that a stack has to have for what is not the program's.
+///
+/// # Safety
+/// The attributes are initialised.
+unsafe fn least_stack_bytes(attributes: *const libc::pthread_attr_t) -> usize {
+    type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
+    let least = LEAST_STACK.load(Ordering::Relaxed);
+    // SAFETY: glibc's function of this name has this type, as Rust's library calls it; all bits of a pointer are those of an address or null.
+    let least = unsafe { transmute::<*mut c_void, Option<Least>>(least) };
+    // SAFETY: the caller's promise on the attributes.
+    least.map_or(0, |least| unsafe { least(attributes) })
 }
 
 extern "C" fn in_thread(work: *mut c_void) -> *mut c_void {

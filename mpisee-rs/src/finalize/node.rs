@@ -320,6 +320,10 @@ fn write(world: &World, node_ranks: &NodeRanks) {
         // The first segment goes last: it has the lock.
         all.segments().rev().for_each(|segment| drop(segment.remove()));
     }
+    // Who started several processes says at its own exit what these left.
+    let header = world.segment.header();
+    let is_program = header.program.load(Ordering::Relaxed) == header.pid.load(Ordering::Relaxed);
+    let ended = if is_program { ended } else { RankSet::default() };
     for (ranks, end) in [(&before_exec, "a call of exec"), (&ended, "the end")] {
         if !ranks.is_empty() {
             say(format_args!(

@@ -1,7 +1,7 @@
 //! Messages of the library: on stderr, each line with its name, never on the application's stdout.
 //!
-//! Printing never harms the program: where stderr was closed or replaced nothing is printed, and a pipe without a reader, or with one
-//! that does not read, neither ends the program nor delays it for long.
+//! Printing never harms the program: where stderr was closed or replaced nothing is printed, and neither a pipe without a reader, or with one
+//! that does not read, nor a file beyond `RLIMIT_FSIZE` ends the program or delays it for long.
 
 use mpisee_guards::signals;
 use std::fmt::{Arguments, Write};
@@ -54,7 +54,7 @@ pub fn say(text: Arguments<'_>) {
     if stderr() != Some(known) || writeln!(line, "mpisee: {text}").is_err() {
         return;
     }
-    let _held = signals::hold([libc::SIGPIPE]);
+    let _held = signals::hold([libc::SIGPIPE, libc::SIGXFSZ]);
     let mut rest = &line.0[..];
     while !rest.is_empty() && is_ready() {
         let piece = &rest[..rest.len().min(PIECE)];

@@ -4,7 +4,8 @@
 use crate::binaries::objects;
 use crate::state::world;
 use crate::storage::message::say;
-use mpisee_collect::{process as identity, segments};
+use mpisee_collect::process as identity;
+use mpisee_collect::segments::{self, Segment};
 use mpisee_profile::options::{LAUNCHED, NOT_COUNTED, Options};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::state::ARRIVED;
@@ -83,7 +84,7 @@ static AT_EXIT: extern "C" fn() = {
 };
 
 fn say_if_unprofiled() {
-    let is_worker = identity::is_of_torchrun();
+    let is_worker = identity::is_child_of_torchrun();
     if has_init() || !(is_program() || is_worker) {
         return;
     }
@@ -131,8 +132,8 @@ fn say_if_unprofiled() {
 enum Left {
     /// Of the program that this process ran before it called `exec`. `is_first` if no lower rank left before its exit.
     BeforeExec { folder: PathBuf, is_first: bool },
-    /// Of processes that this one started, or that these started: those that have ended, and those that run.
-    ByProcesses { folder: PathBuf, ended: usize, running: usize },
+    /// Of processes that this one started, or that these started: those that have ended, before their exit or by it, and those that run.
+    ByProcesses { folder: PathBuf, ended: usize, before_exit: usize, running: usize },
 }
 
 impl Left {
@@ -161,8 +162,10 @@ impl Left {
         };
         let below: Vec<_> = here.iter().filter(|segment| is_below(&segment.header)).collect();
         let running = below.iter().filter(|segment| segment.is_running).count();
+        let is_before_exit = |segment: &&&&Segment| !segment.is_running && segment.header.state != ARRIVED;
+        let before_exit = below.iter().filter(is_before_exit).count();
         let ended = below.len() - running;
-        (ended + running > 0).then_some(Left::ByProcesses { folder, ended, running })
+        (ended + running > 0).then_some(Left::ByProcesses { folder, ended, before_exit, running })
     }
 
     fn is_of_first(&self) -> bool {
@@ -177,20 +180,28 @@ impl Left {
                 ),
                 folder,
             ),
-            Left::ByProcesses { folder, ended: 0, running } => (
+            Left::ByProcesses { folder, ended: 0, running, .. } => (
                 format!(
                     "{} that {name} started still ran at its end; if they leave no profile, run",
                     processes(*running)
                 ),
                 folder,
             ),
-            Left::ByProcesses { folder, ended, .. } => (
-                format!(
-                    "of {} that {name} started, and that ended before their exit, the counts are left: for a profile, run",
-                    processes(*ended)
-                ),
-                folder,
-            ),
+            Left::ByProcesses { folder, ended, before_exit, .. } => {
+                let before_exit = match before_exit {
+                    all if all == ended && *all == 1 => ", and that ended before its exit".to_owned(),
+                    all if all == ended => ", and that ended before their exit".to_owned(),
+                    0 => String::new(),
+                    some => format!(", of which {some} ended before the exit"),
+                };
+                let ended = processes(*ended);
+                (
+                    format!(
+                        "of {ended} that {name} started{before_exit}, the counts are left: for a profile, run"
+                    ),
+                    folder,
+                )
+            }
         };
         say(format_args!("{what}: mpisee-through recover {}", folder.display()));
     }

@@ -51,7 +51,7 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     BETWEEN.get_or_init(|| objects::object_at(make as usize).map_or(0..0, |object| object.range));
     let make = || make(data);
     if call.meaning.creates() {
-        let _not_cancelled = cancellation::hold();
+        let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
         // A thread waits while another one begins the profile, so that what both make is counted.
         let place = place_in(&call.meaning);
         apart::with_stack(stack_room::OF_BEGIN, move || lifecycle::start_without_mpi(place));
