@@ -194,6 +194,16 @@ fn slow_library() -> PathBuf {
     LIBRARY.get_or_init(compiled).clone()
 }
 
+/// It may be called at any time once it was found.
+#[test]
+fn a_driver_that_another_thread_closes_stays_where_it_was_found() {
+    on_each_mpi(|mpi| {
+        let program = mpi.compile_with("gpu/closing", &["-ldl", "-pthread"]);
+        let finished = Run::of(mpi, program).ranks(1).argument(driver().display()).profiled();
+        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 200_000, "{}", mpi.name);
+    });
+}
+
 #[test]
 fn a_driver_that_another_thread_is_loading_is_called_when_its_constructors_have_returned() {
     on_each_mpi(|mpi| {
