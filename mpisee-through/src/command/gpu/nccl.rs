@@ -93,8 +93,9 @@ impl Timed {
 
 /// How long the GPU worked on the calls of a communicator, by operation and size.
 ///
-/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last
-/// has the shortest one, which is nearest to what the operation itself takes, and the bandwidth is by that one.
+/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last to
+/// a call has the shortest one in it. The bandwidth is by the rank with the shortest mean, which is nearest to what the operation itself
+/// takes.
 pub fn time_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let filter = calls(chosen);
     let mut by_rank: BTreeMap<(String, String, u64, u64), BTreeMap<u32, Timed>> = BTreeMap::new();
