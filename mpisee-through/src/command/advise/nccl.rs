@@ -8,7 +8,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, gpus_per_process};
+use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s};
 use crate::units::{count, human_bytes, time};
 use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::{NcclTimeRow, Row};
@@ -60,6 +60,8 @@ struct OfSize {
 #[derive(Debug, Default)]
 struct OnComm {
     comm: String,
+    /// True if processes have several GPUs in it. Which of them took longer is not known.
+    has_several: bool,
     ranks: BTreeMap<u32, Spent>,
     /// The shortest call of any rank in each size class, in seconds.
     shortest_s: BTreeMap<(u64, u64), f64>,
@@ -124,11 +126,12 @@ fn read(facts: &Facts<'_>) -> Option<BTreeMap<(String, String), OnComm>> {
     for timed in nccl_times::rows(facts.view).ok()? {
         let timed = timed.ok()?;
         let gpu_s = timed.gpu_s();
-        let TimedCalls { row, .. } = timed;
+        let TimedCalls { row, gpus } = timed;
         if !facts.processes.comms.get(&row.comm).is_some_and(|comm| facts.is_chosen(comm)) {
             continue;
         }
         let on = times.entry((row.comm, row.call)).or_default();
+        on.has_several |= gpus > 1.0;
         let class = (row.size_min, row.size_max);
         let spent = on.ranks.entry(row.rank).or_default();
         spent.calls = spent.calls.saturating_add(row.calls);
@@ -172,7 +175,7 @@ impl OnComm {
     /// The reason for which times of ranks cannot be compared. None where each member has one GPU, and as many calls with as many bytes
     /// as the others, nearly all of which were timed.
     fn incomparable(&self, facts: &Facts<'_>) -> Option<&'static str> {
-        if self.has_several(facts) {
+        if self.has_several {
             return Some("processes have several GPUs");
         }
         let size = facts.processes.comms.get(&self.comm).map_or(0, |row| row.size as usize);
@@ -180,7 +183,9 @@ impl OnComm {
         let per_call = |one: &Spent| one.bytes as f64 / one.calls as f64;
         let Some(first) = self.ranks.values().next() else { return Some("no calls were timed") };
         let has = |is_like: &dyn Fn(&Spent) -> bool| self.ranks.values().all(is_like);
-        if self.ranks.len() != size || !has(&|one| all(one) == all(first)) {
+        if self.ranks.len() != size {
+            Some("not all members of the communicator have such calls in the profile")
+        } else if !has(&|one| all(one) == all(first)) {
             Some("ranks do not have as many calls as others")
         } else if !has(&|one| one.calls > 0 && one.calls as f64 >= TIMED * all(one) as f64) {
             Some("calls were not timed")
@@ -190,13 +195,6 @@ impl OnComm {
         } else {
             None
         }
-    }
-
-    /// Returns whether processes have several GPUs in the communicator. By how many their sums are to be divided is known of all processes
-    /// together alone.
-    fn has_several(&self, facts: &Facts<'_>) -> bool {
-        let row = facts.processes.comms.get(&self.comm);
-        row.is_none_or(|row| gpus_per_process(row) > 1.0)
     }
 
     /// Who spends least: the fewest ranks, up to half of all, that spend clearly less than all others, and hardly wait in their own calls.
@@ -391,7 +389,7 @@ fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fin
              count each. {}",
             count(calls, "call"),
             human_bytes(sum(|one| one.bytes) / calls.max(1)),
-            least_and_most(facts, on),
+            least_and_most(on),
             count(ranks as u64, "rank"),
             cause(facts, call, on)
         ),
@@ -418,8 +416,8 @@ fn not_uneven(facts: &Facts<'_>, call: &str, on: &OnFamily) -> &'static str {
 }
 
 /// The least and most of a rank: `7.00 ms (rank 2) to 9.00 ms (rank 0)`, or what all spend.
-fn least_and_most(facts: &Facts<'_>, on: &OnFamily) -> String {
-    if on.comms.iter().any(|one| one.has_several(facts)) {
+fn least_and_most(on: &OnFamily) -> String {
+    if on.comms.iter().any(|one| one.has_several) {
         let each: Vec<f64> =
             on.comms.iter().flat_map(|one| one.ranks.values()).map(|one| one.gpu_s).collect();
         return format!("a mean of {}", time(each.iter().sum::<f64>() / each.len() as f64));
