@@ -50,6 +50,14 @@ pub fn chosen<'a>(
     Ok(rows(view)?.filter(move |timed| timed.as_ref().map_or(true, |timed| is_chosen(&timed.row))))
 }
 
+/// The number of calls that were timed, and of those that were not, of the rows that a filter takes.
+pub fn timed_and_not(view: &ProfileView, filter: &CallFilter) -> Result<[u64; 2]> {
+    chosen(view, filter)?.try_fold([0_u64; 2], |[timed, untimed], row| {
+        let row = row?.row;
+        Ok([timed.saturating_add(row.calls), untimed.saturating_add(row.untimed)])
+    })
+}
+
 /// A sentence on calls that were not timed, where others were.
 pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
     (timed > 0 && untimed > 0).then(|| {

@@ -204,6 +204,7 @@ fn answer(view: &ProfileView, mut facts: Facts<'_>, findings: &[Finding], verdic
         answer.caveats.splice(0..0, [places, OF_INTERRUPTED.to_owned()]);
     }
     answer.caveats.extend(nccl::note(&facts));
+    answer.caveats.extend(nccl::note_on_untimed(&facts));
     answer.caveats.extend(facts.unreadable_network.take());
     if facts.network.is_some() && !findings.iter().any(|it| network::RULES.contains(&it.rule)) {
         answer.caveats.push(NOTHING_OF_NETWORK.to_owned());

@@ -99,6 +99,19 @@ pub fn note(facts: &Facts<'_>) -> Option<String> {
     })
 }
 
+/// A note on calls that were not timed, where others were: those are in no finding.
+pub fn note_on_untimed(facts: &Facts<'_>) -> Option<String> {
+    let mut calls = [0_u64; 2];
+    for timed in nccl_times::rows(facts.view).ok()? {
+        let row = timed.ok()?.row;
+        let is_chosen = facts.processes.comms.get(&row.comm).is_some_and(|comm| facts.is_chosen(comm));
+        if is_chosen && facts.takes_rank(row.rank) {
+            calls = [calls[0].saturating_add(row.calls), calls[1].saturating_add(row.untimed)];
+        }
+    }
+    nccl_times::note_on_untimed(calls)
+}
+
 fn is_measured(facts: &Facts<'_>) -> bool {
     facts.view.profile().directory().join(NcclTimeRow::FILE).exists()
 }
