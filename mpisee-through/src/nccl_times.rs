@@ -132,6 +132,20 @@ fn mean_per_process(row: &CommRow) -> f64 {
     if members == 0 { 1.0 } else { (f64::from(row.size) / members as f64).max(1.0) }
 }
 
+/// The begin of the note in `run.json` on times that sums over ranks do not have.
+const LEFT_OUT: &str =
+    "the GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks";
+
+/// A sentence on times that were measured and that sums over ranks do not have.
+pub fn note_on_sums(view: &ProfileView) -> Option<String> {
+    let is_left_out = view.run().is_aggregate && view.run().notes.iter().any(|note| note.contains(LEFT_OUT));
+    is_left_out.then(|| {
+        "The GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks; MPISEE_FOLD sets from how many ranks on \
+         there are sums."
+            .to_owned()
+    })
+}
+
 /// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was measured.
 pub fn share_of_wall(view: &ProfileView) -> Result<Option<String>> {
     let gpu_s = rows(view)?.map(|timed| Ok(timed?.gpu_s())).sum::<Result<f64>>()?;

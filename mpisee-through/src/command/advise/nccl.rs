@@ -74,10 +74,17 @@ struct OnFamily {
     comms: Vec<OnComm>,
 }
 
+/// The note of a profile without times on GPUs.
+const NOT_MEASURED: &str = "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs, about which there \
+     are.";
+
 /// The verdict of processes without MPI.
 pub fn verdict(facts: &Facts<'_>) -> String {
     let calls =
         "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host";
+    if let Some(note) = nccl_times::note_on_sums(facts.view) {
+        return format!("{calls}. {note}");
+    }
     if !is_measured(facts) {
         return format!(
             "{calls}, about which there are no rules, since a call returns when its work is in the stream; `mpisee --nccl-gpu-time` measures \
@@ -92,11 +99,8 @@ pub fn verdict(facts: &Facts<'_>) -> String {
 pub fn note(facts: &Facts<'_>) -> Option<String> {
     let is_beside_mpi =
         facts.library != WITHOUT_MPI && facts.processes.comms.keys().any(|comm| is_nccl(comm));
-    (is_beside_mpi && !is_measured(facts)).then(|| {
-        "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs, about which there \
-         are."
-            .to_owned()
-    })
+    (is_beside_mpi && !is_measured(facts))
+        .then(|| nccl_times::note_on_sums(facts.view).unwrap_or_else(|| NOT_MEASURED.to_owned()))
 }
 
 /// A note on calls that were not timed, where others were: those are in no finding.

@@ -53,11 +53,13 @@ pub fn comm_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     Ok(Sheet { name: "nccl", heads, rows: cells.into_iter().map(row).collect() })
 }
 
-/// The communicator of MPI with the same processes, the one with the shortest name.
+/// The communicator of MPI with the same processes, the one with the shortest name. Rows of several communicators have the members of
+/// all: which of them has which is not known.
 fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
     let is_same = |row: &&CommRow| {
         let is_of_mpi = !is_nccl(&row.comm) && !load::is_one_per_process(&row.comm);
-        is_of_mpi && row.members == of_nccl.members && row.members.elided == [0, 0]
+        let is_one = row.count == 1 && of_nccl.count == 1;
+        is_of_mpi && is_one && row.members == of_nccl.members && row.members.elided == [0, 0]
     };
     let found = comms.values().filter(is_same).min_by_key(|row| (row.comm.len(), &row.comm));
     found.map(|row| row.comm.as_str())
