@@ -4,13 +4,18 @@ use crate::filter::CallFilter;
 use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::rows::{CommRow, Memory, NcclTimeRow};
+use mpisee_profile::comm_name::is_shared_row;
+use mpisee_profile::rows::{CallRow, CommRow, Memory, NcclTimeRow, Row};
+use std::collections::HashMap;
+
+/// The calls of which each makes one of NCCL's ranks.
+const INITS: [&str; 3] = ["ncclCommInitRank", "ncclCommInitRankConfig", "ncclCommInitRankScalable"];
 
 /// A row of `nccl-times.csv`.
 pub struct TimedCalls {
     pub row: NcclTimeRow,
     /// GPUs of the process in the communicator, whose times are added up in the row.
-    gpus: f64,
+    pub gpus: f64,
 }
 
 impl TimedCalls {
@@ -22,10 +27,10 @@ impl TimedCalls {
 
 /// The rows of a profile; none where no calls were timed.
 pub fn rows(view: &ProfileView) -> Result<impl Iterator<Item = Result<TimedCalls>>> {
-    let comms = &view.processes().comms;
-    Ok(view.profile().rows_if_any::<NcclTimeRow>()?.map(|row| {
+    let gpus = Gpus::read(view)?;
+    Ok(view.profile().rows_if_any::<NcclTimeRow>()?.map(move |row| {
         let row = row?;
-        let gpus = comms.get(&row.comm).map_or(1.0, gpus_per_process);
+        let gpus = gpus.of(&row.comm, row.rank);
         Ok(TimedCalls { row, gpus })
     }))
 }
@@ -45,6 +50,14 @@ pub fn chosen<'a>(
     Ok(rows(view)?.filter(move |timed| timed.as_ref().map_or(true, |timed| is_chosen(&timed.row))))
 }
 
+/// The number of calls that were timed, and of those that were not, of the rows that a filter takes.
+pub fn timed_and_not(view: &ProfileView, filter: &CallFilter) -> Result<[u64; 2]> {
+    chosen(view, filter)?.try_fold([0_u64; 2], |[timed, untimed], row| {
+        let row = row?.row;
+        Ok([timed.saturating_add(row.calls), untimed.saturating_add(row.untimed)])
+    })
+}
+
 /// A sentence on calls that were not timed, where others were.
 pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
     (timed > 0 && untimed > 0).then(|| {
@@ -55,10 +68,82 @@ pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
     })
 }
 
-/// NCCL's ranks for each process of a communicator: more than one where processes use several GPUs.
-pub fn gpus_per_process(row: &CommRow) -> f64 {
+/// The number of NCCL's ranks that a process has in each communicator: more than one where it uses several GPUs.
+struct Gpus<'v> {
+    comms: &'v HashMap<String, CommRow>,
+    /// Calls of [`INITS`], by communicator and rank.
+    made: HashMap<String, HashMap<u32, u64>>,
+    /// True if processes are missing in the profile.
+    lacks_ranks: bool,
+}
+
+impl<'v> Gpus<'v> {
+    fn read(view: &'v ProfileView) -> Result<Self> {
+        let processes = view.processes();
+        let lacks_ranks = processes.count() < u64::from(view.run().ranks);
+        let mut gpus = Gpus { comms: &processes.comms, made: HashMap::new(), lacks_ranks };
+        if !view.profile().directory().join(NcclTimeRow::FILE).exists() {
+            return Ok(gpus);
+        }
+        for row in view.profile().rows::<CallRow>()? {
+            let row = row?;
+            if INITS.contains(&row.call.as_str()) {
+                *gpus.made.entry(row.comm).or_default().entry(row.rank).or_default() += row.calls;
+            }
+        }
+        Ok(gpus)
+    }
+
+    /// The number of a rank.
+    fn of(&self, comm: &str, rank: u32) -> f64 {
+        let Some(row) = self.comms.get(comm) else { return 1.0 };
+        if let Some(own) = self.own(row, rank) {
+            return own as f64;
+        }
+        // Members that are missing would count as GPUs of the others.
+        match self.lacks_ranks && !row.created_by.starts_with("ncclCommInitAll") {
+            true => 1.0,
+            false => mean_per_process(row),
+        }
+    }
+
+    /// The number of a rank where its own calls say it: those that made the communicator, or the one that it is a part of.
+    fn own(&self, row: &CommRow, rank: u32) -> Option<u64> {
+        let mut row = row;
+        let mut is_part = false;
+        // No longer than a chain of parents can be: a table by another hand may go in circles.
+        for _ in 0..self.comms.len() {
+            let is_one = row.count == 1 && !is_shared_row(&row.comm);
+            let made = self.made.get(&row.comm).and_then(|ranks| ranks.get(&rank)).filter(|_| is_one);
+            if let Some(&made) = made {
+                // Of several GPUs any number may be in a part.
+                return (made == 1 || !is_part).then_some(made);
+            }
+            row = self.comms.get(&row.parent)?;
+            is_part = true;
+        }
+        None
+    }
+}
+
+/// NCCL's ranks for each process of a communicator all of whose members are in the profile.
+fn mean_per_process(row: &CommRow) -> f64 {
     let members = row.members.len();
     if members == 0 { 1.0 } else { (f64::from(row.size) / members as f64).max(1.0) }
+}
+
+/// The begin of the note in `run.json` on times that sums over ranks do not have.
+const LEFT_OUT: &str =
+    "the GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks";
+
+/// A sentence on times that were measured and that sums over ranks do not have.
+pub fn note_on_sums(view: &ProfileView) -> Option<String> {
+    let is_left_out = view.run().is_aggregate && view.run().notes.iter().any(|note| note.contains(LEFT_OUT));
+    is_left_out.then(|| {
+        "The GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks; MPISEE_FOLD sets from how many ranks on \
+         there are sums."
+            .to_owned()
+    })
 }
 
 /// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was measured.

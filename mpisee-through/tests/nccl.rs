@@ -172,6 +172,19 @@ fn two_runs_have_the_time_of_gpus_beside_each_other() {
     times(&home, "set/app-1.mpisee", ",2.0,");
     let found = row().unwrap();
     assert_eq!([&found["before"], &found["after"]], [1.5, 2.0], "{found}");
+    let said = || {
+        let ran = home.run(&["diff", "set/app-1.mpisee", "set/app-2.mpisee", "--format", "json"]);
+        serde_json::from_str::<serde_json::Value>(&ran.exits(0).stdout).unwrap()["caveats"].to_string()
+    };
+    assert!(!said().contains("not timed"), "{}", said());
+    let path = home.directory.parent().unwrap().join("set/app-2.mpisee/nccl-times.csv");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, text.replace(",8,0,1048576,1.0", ",8,90,1048576,1.0")).unwrap();
+    assert!(
+        said().contains("In B: The GPU's time is that of 16 calls; 90 more were not timed"),
+        "{}",
+        said()
+    );
 }
 
 #[test]
@@ -198,6 +211,9 @@ fn calls_that_were_not_timed_are_said() {
     let ran = profile.run(&["summary", "app.mpisee", "--width", "300"]);
     let sentence = "The GPU's time is that of 16 calls; 3 more were not timed, which mpisee-through gpu has by operation.";
     assert!(ran.exits(0).stdout.contains(sentence), "{}", ran.stdout);
+    let ran = profile.run(&["advise", "app.mpisee", "--format", "json"]);
+    let advise: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    assert!(advise["caveats"].as_array().unwrap().contains(&sentence.into()), "{advise}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod support;
 
+use mpisee_profile::rows::Seconds;
 use mpisee_profile::run::EndedIn;
 use support::gpus::nccl_alone;
 use support::{Builder, Written, runs};
@@ -17,6 +18,23 @@ fn who_ends_later_has_no_more_work() {
     let text = printed(&nccl_alone(), &["advise"]);
     assert!(text.contains("`mpisee --nccl-gpu-time`"), "{text}");
     assert!(!text.contains("uneven"), "{text}");
+}
+
+#[test]
+fn no_word_of_times_in_mpi() {
+    let several = nccl_alone().with(|profile| profile.run.mpi.thread_level = "multiple".to_owned());
+    let text = printed(&several, &["check"]);
+    assert!(text.contains("no process has time in MPI, which none used\n"), "{text}");
+    assert!(!text.contains("MPI time") && !text.contains("wall time"), "{text}");
+    let lacking = nccl_alone().with(|profile| {
+        for row in &mut profile.ranks {
+            row.wall_s.0 = 30.0;
+            (row.cpu_user_s, row.cpu_system_s) = (Some(Seconds(10.0)), Some(Seconds(0.0)));
+            row.cpu_wait_s = Some(Seconds(15.0));
+        }
+    });
+    let text = printed(&lacking, &["advise"]);
+    assert!(text.contains("[no-core]") && text.contains("Then measure again."), "{text}");
 }
 
 #[test]

@@ -54,21 +54,36 @@ fn has(finding: &serde_json::Value, field: &str, text: &str) {
 }
 
 #[test]
-fn the_rank_that_the_others_wait_for_is_named() {
+fn the_rank_that_spends_least_is_named_and_both_causes() {
     let [profile, _] = both();
     profile.golden_at(100, "advise-nccl", &["advise", "app.mpisee"]);
-    let [late] = &found(&profile, &[])[..] else { panic!() };
-    assert_eq!((&late["rule"], &late["about"]), (&"nccl-late".into(), &"N1-5e1c09tz".into()));
+    let [uneven] = &found(&profile, &[])[..] else { panic!() };
+    assert_eq!((&uneven["rule"], &uneven["about"]), (&"nccl-uneven".into(), &"N1-5e1c09tz".into()));
     // 2.0 + 2.2 + 2.0 s more than rank 2.
-    assert!((late["cost_s"].as_f64().unwrap() - 6.2).abs() < 1e-9, "{late}");
-    has(late, "finding", "Last to come to ncclAllReduce, by the time of GPUs in it: rank 2 on N1-5e1c09tz.");
+    assert!((uneven["cost_s"].as_f64().unwrap() - 6.2).abs() < 1e-9, "{uneven}");
     has(
-        late,
-        "evidence",
-        "in 10 calls of each rank: rank 2 spends 1.00 s, the others 3.00 s to 3.20 s, in the longest call 320 ms.",
+        uneven,
+        "finding",
+        "GPUs of the other ranks spend 3.00 s to 3.20 s in ncclAllReduce on N1-5e1c09tz, that of rank 2 1.00 s.",
     );
-    has(late, "evidence", "the others waited 2.00 s to 2.20 s for rank 2, apart from");
-    has(late, "try", "is not known");
+    has(
+        uneven,
+        "evidence",
+        "in 10 calls of each rank: the others spend 2.00 s to 2.20 s more than rank 2. The",
+    );
+    has(uneven, "evidence", "so that it hardly waited");
+    has(
+        uneven,
+        "evidence",
+        "Either rank 2 comes last and the others wait for it, or it is done earlier than they are, as with faster links: which of the two \
+         is not measured.",
+    );
+    has(
+        uneven,
+        "try",
+        "If it is as uneven there, it is the links; else look at what rank 2 does before the call",
+    );
+    assert!(!uneven.to_string().contains("late"), "{uneven}");
     let ran = profile.run(&["advise", "app.mpisee", "--width", "120"]);
     assert!(!ran.exits(0).stdout.contains("There are no rules"), "{}", ran.stdout);
     // Of the chosen ranks' time.
@@ -78,18 +93,55 @@ fn the_rank_that_the_others_wait_for_is_named() {
 }
 
 #[test]
-fn thresholds_of_late_ranks_hold() {
+fn thresholds_of_uneven_times_hold() {
     let rules = |seconds| rules(&alike("ncclAllReduce", seconds));
-    assert_eq!(rules([1.5, 1.5, 1.0, 1.5]), ["nccl-late"]);
+    assert_eq!(rules([1.5, 1.5, 1.0, 1.5]), ["nccl-uneven"]);
     assert_eq!(rules([1.4, 1.5, 1.0, 1.5]), ["nccl-time"]);
-    assert_eq!(rules([2.0, 1.0, 1.1, 2.0]), ["nccl-late"], "two of four");
-    assert_eq!(rules([2.0, 1.0, 1.0, 1.0]), ["nccl-time"], "who spends more is not late");
+    assert_eq!(rules([2.0, 1.0, 1.05, 2.0]), ["nccl-uneven"], "two of four");
+    assert_eq!(rules([2.0, 1.0, 1.0, 1.0]), ["nccl-time"], "one that spends more");
+    let [scatter] = &found(&alike("ncclReduceScatter", [3.0, 3.0, 1.0, 3.0]), &[])[..] else { panic!() };
+    has(scatter, "try", "mpisee-bench collective reduce_scatter_block --backend nccl");
     // 2 % of 40 s.
-    assert_eq!(rules([0.4, 0.4, 0.1, 0.3]), ["nccl-late"]);
+    assert_eq!(rules([0.4, 0.4, 0.1, 0.3]), ["nccl-uneven"]);
     assert_eq!(rules([0.4, 0.4, 0.1, 0.29]), [""; 0]);
     // From 10 % of 40 s on.
     assert_eq!(rules([1.0; 4]), ["nccl-time"]);
     assert_eq!(rules([0.99; 4]), [""; 0]);
+}
+
+#[test]
+fn nobody_is_named_who_waited_as_well() {
+    let row = |rank, gpu_s, shortest_s| (rank, [100, 0], gpu_s, [shortest_s, 0.1]);
+    // Ranks 1 to 3 are last in turns, and then wait for nobody; rank 0 is never last.
+    let never = [row(0, 1.0, 0.01), row(1, 3.0, 0.001), row(2, 3.0, 0.001), row(3, 3.0, 0.001)];
+    let [time] = &found(&timed(&run(), "ncclAllReduce", &never), &[])[..] else { panic!() };
+    assert_eq!(time["rule"], "nccl-time");
+    has(time, "evidence", "which of the two is not known");
+    has(time, "threshold", "(nccl-uneven)");
+    // The bound is a tenth of the difference.
+    let bound = |shortest_s| {
+        let rows: Vec<_> =
+            (0..4).map(|rank| row(rank, if rank == 0 { 1.0 } else { 3.0 }, shortest_s)).collect();
+        rules(&timed(&run(), "ncclAllReduce", &rows))
+    };
+    assert_eq!(bound(0.0081), ["nccl-uneven"]);
+    assert_eq!(bound(0.0079), ["nccl-time"]);
+}
+
+#[test]
+fn one_call_with_the_difference_is_told_of() {
+    let row = |rank, gpu_s, longest_s| (rank, [100, 0], gpu_s, [0.001, longest_s]);
+    let with = |longest_s| {
+        let rows =
+            [row(0, 0.1, 0.001), row(1, 2.6, longest_s), row(2, 2.6, longest_s), row(3, 2.6, longest_s)];
+        let [finding] = &found(&timed(&run(), "ncclAlltoAll", &rows), &[])[..] else { panic!() };
+        assert_eq!(finding["rule"], "nccl-uneven");
+        finding["evidence"].as_str().unwrap().to_owned()
+    };
+    let first = with(2.501);
+    assert!(first.contains("2.50 s more than rank 0; one call alone has 2.50 s of it."), "{first}");
+    assert!(with(1.251).contains("one call alone has 1.25 s"), "{first}");
+    assert!(!with(1.249).contains("one call"), "{first}");
 }
 
 #[test]
@@ -98,8 +150,8 @@ fn nobody_is_named_where_times_say_nothing_of_arrivals() {
     let others = [row(0, [100, 0], 3.0), row(1, [100, 0], 3.0), row(3, [100, 0], 3.0)];
     let with = |second| [&others[..], &[second]].concat();
     let all = |rows: &[_]| rules(&timed(&run(), "ncclAllReduce", rows));
-    assert_eq!(all(&with(row(2, [100, 0], 1.0))), ["nccl-late"]);
-    assert_eq!(all(&with(row(2, [95, 5], 1.0))), ["nccl-late"]);
+    assert_eq!(all(&with(row(2, [100, 0], 1.0))), ["nccl-uneven"]);
+    assert_eq!(all(&with(row(2, [95, 5], 1.0))), ["nccl-uneven"]);
     assert_eq!(all(&with(row(2, [94, 6], 1.0))), ["nccl-time"], "calls that were not timed");
     assert_eq!(all(&with(row(2, [95, 0], 1.0))), ["nccl-time"], "other calls");
     assert_eq!(all(&others), ["nccl-time"], "a member without calls");
@@ -120,21 +172,27 @@ fn nobody_is_named_where_times_say_nothing_of_arrivals() {
     assert_eq!(time["cost_s"], 5.0);
     has(time, "evidence", "a mean of 1.25 s on each of 4 ranks");
     has(time, "evidence", "How much of it is waiting is not known, since processes have several GPUs.");
+    assert_eq!(time["threshold"], "10.0 % of the run", "not: no ranks that spend less");
     // A root sends and goes on.
     let [broadcast] = &found(&alike("ncclBroadcast", [3.0, 3.0, 1.0, 3.0]), &[])[..] else { panic!() };
+    assert_eq!(broadcast["threshold"], "10.0 % of the run");
     has(broadcast, "evidence", "so that its time does not say who is late");
     has(broadcast, "evidence", "1.00 s (rank 2) to 3.00 s on each of 4 ranks");
 }
 
 #[test]
-fn ranks_that_come_together_have_a_bandwidth() {
+fn calls_that_hardly_wait_have_a_bandwidth() {
     let [_, profile] = both();
     profile.golden_at(100, "advise-nccl-together", &["advise", "app.mpisee"]);
     let [time] = &found(&profile, &[])[..] else { panic!() };
     has(time, "finding", "GPUs spend 20.0 % of the run in ncclAllReduce on N1-5e1c09tz.");
     // Each of ten calls has 1 MiB, of which the bus has 2 x 3 / 4.
-    has(time, "evidence", "no more than 0.0 % of it is waiting");
-    has(time, "evidence", "The rest is the transfer, at a bus bandwidth of 7.50 MiB/s.");
+    has(time, "evidence", "No more than 0.0 % of it can be waiting");
+    has(
+        time,
+        "evidence",
+        "The rest is the transfer, and waiting for room on the GPU: a bus bandwidth of 7.50 MiB/s.",
+    );
     // As many seconds, but some calls are much shorter: ranks may come last in turns.
     let rows: Vec<_> = (0..4).map(|rank| (rank, [10, 0], 2.0, [0.05, 0.4])).collect();
     let [turns] = &found(&timed(&run(), "ncclAllReduce", &rows), &[])[..] else { panic!() };
@@ -174,12 +232,17 @@ fn parts_of_a_split_are_judged_together() {
             .unwrap();
         profile
     };
-    let [late] = &found(&parts([1.0, 3.0, 3.0, 1.5]), &[])[..] else { panic!() };
-    has(late, "finding", "GPUs in it: rank 0 on N1-5e1c09tz_s1.0, rank 3 on N1-5e1c09tz_s1.1.");
-    has(late, "evidence", "rank 0 spends 1.00 s, the other 3.00 s (on N1-5e1c09tz_s1.0)");
-    assert_eq!(late["cost_s"], 3.5);
+    let [uneven] = &found(&parts([1.0, 3.0, 3.0, 1.5]), &[])[..] else { panic!() };
+    has(uneven, "finding", "the other ranks: rank 0 on N1-5e1c09tz_s1.0, rank 3 on N1-5e1c09tz_s1.1.");
+    has(
+        uneven,
+        "evidence",
+        "The GPU of the other rank spends 3.00 s in ncclAllReduce on N1-5e1c09tz_s1.0, that of rank 0 1.00 s. Measured",
+    );
+    has(uneven, "evidence", "or it is done earlier than the other is");
+    assert_eq!(uneven["cost_s"], 3.5);
     let [time] = &found(&parts([1.0; 4]), &[])[..] else { panic!() };
     has(time, "finding", "GPUs spend 10.0 % of the run in ncclAllReduce on N1-5e1c09tz_s1.* (2 × 2).");
     // Of two ranks the bus has all bytes.
-    has(time, "evidence", "at a bus bandwidth of 10.0 MiB/s");
+    has(time, "evidence", "a bus bandwidth of 10.0 MiB/s");
 }

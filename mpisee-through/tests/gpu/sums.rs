@@ -36,6 +36,45 @@ fn profile_of_sums() -> Written {
 }
 
 #[test]
+fn times_that_sums_do_not_have_are_said_to_have_been_measured() {
+    let profile = profile_of_sums();
+    let run = profile.directory.join("run.json");
+    let mut value: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&run).unwrap()).unwrap();
+    value["notes"] = serde_json::json!([
+        "rank 0 and 7 others: the GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks; MPISEE_FOLD sets \
+         from how many ranks on there are sums"
+    ]);
+    std::fs::write(&run, value.to_string()).unwrap();
+    let comms = profile.directory.join("comms.csv");
+    let text = std::fs::read_to_string(&comms).unwrap();
+    let rows = "N1-5e1c09tz,,ncclCommInitRank,8,1,0-7,,,,1,0,\nN1-5e1c09tz_s1.*@2,N1-5e1c09tz,ncclCommSplit,2,4,0-7,,,,1,0,\n";
+    assert!(
+        text.starts_with(
+            "comm,parent,created_by,size,count,members,label,topology,reorder,nodes,freed,between\n"
+        ),
+        "{text}"
+    );
+    std::fs::write(&comms, format!("{text}{rows}")).unwrap();
+    let totals = "comm,region,call,size_min,size_max,memory,site,ranks,calls,bytes,time_s,time_min_s,time_min_rank,time_max_s,time_max_rank,\
+                  time_deviation_s,min_s,max_s\n\
+                  N1-5e1c09tz,,ncclAllReduce,1024,2047,device,,8,80,81920,0.08,0.01,0,0.01,0,0.0,0.001,0.001\n\
+                  N1-5e1c09tz_s1.*@2,,ncclAllReduce,512,1023,device,,8,80,40960,0.08,0.01,0,0.01,0,0.0,0.001,0.001\n";
+    std::fs::write(profile.directory.join("totals.csv"), totals).unwrap();
+    let spread = "comm,call,ranks,calls,calls_min,calls_max,calls_max_rank,bytes,bytes_min,bytes_max,bytes_max_rank,time_s,time_min_s,\
+                  time_min_rank,time_max_s,time_max_rank,time_deviation_s\n\
+                  N1-5e1c09tz,ncclAllReduce,8,80,10,10,0,81920,10240,10240,0,0.08,0.01,0,0.01,0,0.0\n\
+                  N1-5e1c09tz_s1.*@2,ncclAllReduce,8,80,10,10,0,40960,5120,5120,0,0.08,0.01,0,0.01,0,0.0\n";
+    std::fs::write(profile.directory.join("spread.csv"), spread).unwrap();
+    let ran = profile.run(&["gpu", "app.mpisee", "--format", "json"]);
+    let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    let same = |place: usize| &page["nccl"][place]["same_as"];
+    assert_eq!((same(0), same(1)), (&"W".into(), &serde_json::Value::Null), "{page}");
+    let ran = profile.run(&["gpu", "app.mpisee", "--width", "400"]);
+    let text = &ran.exits(0).stdout;
+    assert!(text.contains("The GPU's time in calls of NCCL was measured, but is not in"), "{text}");
+}
+
+#[test]
 fn sums_over_ranks_are_told_by_how_far_the_owner_is() {
     let sums = profile_of_sums();
     // A blank at the begin of a text in lines is none.

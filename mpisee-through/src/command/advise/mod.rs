@@ -88,8 +88,8 @@ EXAMPLES:
 /// gpu-far: ranks whose cores are on another NUMA node than their GPU.
 /// staging: blocking copies between GPUs and the host for messages, that take 1 % of the run or more (of
 /// mpisee --gpu-copies).
-/// nccl-late: ranks that come last to collectives of NCCL, by the time that GPUs spend in them (of
-/// mpisee --nccl-gpu-time).
+/// nccl-uneven: few ranks whose GPUs spend less in collectives of NCCL than those of the others (of
+/// mpisee --nccl-gpu-time): they come last, or are done earlier.
 /// nccl-time: operations of NCCL in which GPUs spend much of the run.
 /// polling: very many tests for completion, or probes that do not wait.
 /// profiler: ranks of whose time the profiler itself took much.
@@ -204,6 +204,7 @@ fn answer(view: &ProfileView, mut facts: Facts<'_>, findings: &[Finding], verdic
         answer.caveats.splice(0..0, [places, OF_INTERRUPTED.to_owned()]);
     }
     answer.caveats.extend(nccl::note(&facts));
+    answer.caveats.extend(nccl::note_on_untimed(&facts));
     answer.caveats.extend(facts.unreadable_network.take());
     if facts.network.is_some() && !findings.iter().any(|it| network::RULES.contains(&it.rule)) {
         answer.caveats.push(NOTHING_OF_NETWORK.to_owned());

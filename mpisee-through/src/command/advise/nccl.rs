@@ -2,13 +2,13 @@
 //! work is in the stream.
 //!
 //! A GPU's time in a call begins when the GPU comes to it, and has its waiting for the others. In [`SYNCHRONISING`] operations no rank is
-//! done before all have come, so that who comes later spends less. The sums are those of a whole run: ranks that come last in turns spend
-//! alike, and so do ranks that come together. The shortest call of each size tells the two apart as far as it goes: who comes last in a
-//! call does not wait in it.
+//! done before all have come. Times have no begin: a rank that spends less than the others comes later than they do, or is done earlier.
+//! The sums are those of a whole run: ranks that come last in turns spend alike, and so do ranks that come together. The shortest call of
+//! each size tells the two apart as far as it goes: who comes last in a call does not wait in it.
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, gpus_per_process};
+use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s};
 use crate::units::{count, human_bytes, time};
 use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::{NcclTimeRow, Row};
@@ -18,13 +18,17 @@ use std::collections::BTreeMap;
 
 /// The least share of the run in an operation on like communicators.
 const SPENT_OF_RUN: f64 = 0.1;
-/// The least share of the run by which others spend more than who comes last.
-const LATE_OF_RUN: f64 = 0.02;
-/// The others of a communicator spend at least this many times as much as those who come last.
-const LATER: f64 = 1.5;
+/// The least share of the run by which others spend more than who spends least.
+const UNEVEN_OF_RUN: f64 = 0.02;
+/// The others of a communicator spend at least this many times as much as those who spend least.
+const MORE: f64 = 1.5;
+/// Who spends least may have waited in its own calls for at most this part of the difference to the others.
+const WAITED: f64 = 0.1;
+/// One call is named if it has this part of the difference or more.
+const OF_ONE_CALL: f64 = 0.5;
 /// The part of the calls that has to be timed before ranks are compared.
 const TIMED: f64 = 0.95;
-/// Ranks come together if no more than this part of their time can be waiting.
+/// The transfer has a bandwidth if no more than this part of the time can be waiting.
 const TOGETHER: f64 = 0.2;
 /// Communicators that a finding names.
 const NAMED: usize = 3;
@@ -40,16 +44,24 @@ struct Spent {
     bytes: u64,
     /// Seconds of its GPU, of several their mean.
     gpu_s: f64,
-    /// That of the longest call.
-    longest_s: f64,
     /// Timed calls by size class.
-    classes: BTreeMap<(u64, u64), u64>,
+    classes: BTreeMap<(u64, u64), OfSize>,
+}
+
+/// Timed calls of a process in a size class.
+#[derive(Clone, Debug, Default)]
+struct OfSize {
+    calls: u64,
+    /// The longest of them, in seconds.
+    longest_s: f64,
 }
 
 /// An operation on a communicator.
 #[derive(Debug, Default)]
 struct OnComm {
     comm: String,
+    /// True if processes have several GPUs in it. Which of them took longer is not known.
+    has_several: bool,
     ranks: BTreeMap<u32, Spent>,
     /// The shortest call of any rank in each size class, in seconds.
     shortest_s: BTreeMap<(u64, u64), f64>,
@@ -62,10 +74,17 @@ struct OnFamily {
     comms: Vec<OnComm>,
 }
 
+/// The note of a profile without times on GPUs.
+const NOT_MEASURED: &str = "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs, about which there \
+     are.";
+
 /// The verdict of processes without MPI.
 pub fn verdict(facts: &Facts<'_>) -> String {
     let calls =
         "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host";
+    if let Some(note) = nccl_times::note_on_sums(facts.view) {
+        return format!("{calls}. {note}");
+    }
     if !is_measured(facts) {
         return format!(
             "{calls}, about which there are no rules, since a call returns when its work is in the stream; `mpisee --nccl-gpu-time` measures \
@@ -80,18 +99,28 @@ pub fn verdict(facts: &Facts<'_>) -> String {
 pub fn note(facts: &Facts<'_>) -> Option<String> {
     let is_beside_mpi =
         facts.library != WITHOUT_MPI && facts.processes.comms.keys().any(|comm| is_nccl(comm));
-    (is_beside_mpi && !is_measured(facts)).then(|| {
-        "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs, about which there \
-         are."
-            .to_owned()
-    })
+    (is_beside_mpi && !is_measured(facts))
+        .then(|| nccl_times::note_on_sums(facts.view).unwrap_or_else(|| NOT_MEASURED.to_owned()))
+}
+
+/// A note on calls that were not timed, where others were: those are in no finding.
+pub fn note_on_untimed(facts: &Facts<'_>) -> Option<String> {
+    let mut calls = [0_u64; 2];
+    for timed in nccl_times::rows(facts.view).ok()? {
+        let row = timed.ok()?.row;
+        let is_chosen = facts.processes.comms.get(&row.comm).is_some_and(|comm| facts.is_chosen(comm));
+        if is_chosen && facts.takes_rank(row.rank) {
+            calls = [calls[0].saturating_add(row.calls), calls[1].saturating_add(row.untimed)];
+        }
+    }
+    nccl_times::note_on_untimed(calls)
 }
 
 fn is_measured(facts: &Facts<'_>) -> bool {
     facts.view.profile().directory().join(NcclTimeRow::FILE).exists()
 }
 
-/// A finding for each operation on like communicators that took much of the GPUs' time, or in which ranks come late.
+/// A finding for each operation on like communicators that took much of the GPUs' time, or in which few ranks spend less of it.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     let Some(times) = read(facts) else { return Vec::new() };
     let mut by_family: BTreeMap<(String, String), OnFamily> = BTreeMap::new();
@@ -103,7 +132,7 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
         of_family.comms.push(on_comm);
     }
     let finding = |((name, call), on): ((String, String), OnFamily)| {
-        late(facts, &name, &call, &on).or_else(|| spent(facts, &name, &call, &on))
+        uneven(facts, &name, &call, &on).or_else(|| spent(facts, &name, &call, &on))
     };
     by_family.into_iter().filter_map(finding).collect()
 }
@@ -114,20 +143,22 @@ fn read(facts: &Facts<'_>) -> Option<BTreeMap<(String, String), OnComm>> {
     for timed in nccl_times::rows(facts.view).ok()? {
         let timed = timed.ok()?;
         let gpu_s = timed.gpu_s();
-        let TimedCalls { row, .. } = timed;
+        let TimedCalls { row, gpus } = timed;
         if !facts.processes.comms.get(&row.comm).is_some_and(|comm| facts.is_chosen(comm)) {
             continue;
         }
         let on = times.entry((row.comm, row.call)).or_default();
+        on.has_several |= gpus > 1.0;
         let class = (row.size_min, row.size_max);
         let spent = on.ranks.entry(row.rank).or_default();
         spent.calls = spent.calls.saturating_add(row.calls);
         spent.untimed = spent.untimed.saturating_add(row.untimed);
         spent.bytes = spent.bytes.saturating_add(row.bytes);
         spent.gpu_s += gpu_s;
-        spent.longest_s = spent.longest_s.max(row.max_s.0);
         if row.calls > 0 {
-            *spent.classes.entry(class).or_default() += row.calls;
+            let of_size = spent.classes.entry(class).or_default();
+            of_size.calls = of_size.calls.saturating_add(row.calls);
+            of_size.longest_s = of_size.longest_s.max(row.max_s.0);
             let shortest_s = on.shortest_s.entry(class).or_insert(f64::INFINITY);
             *shortest_s = shortest_s.min(row.min_s.0);
         }
@@ -139,18 +170,20 @@ fn is_synchronising(call: &str) -> bool {
     SYNCHRONISING.contains(&call.trim_end_matches("Config"))
 }
 
-/// The difference between those who come last and the others of a communicator.
-struct Late<'c> {
+/// The difference between those who spend least and the others of a communicator.
+struct Uneven<'c> {
     comm: &'c str,
     ranks: RankSet,
     /// The least and most calls of a rank that were timed.
     calls: [u64; 2],
     /// The most that those spend, in seconds.
     own_s: f64,
+    /// The most that those may have waited in their own calls, in seconds.
+    waited_s: f64,
     /// The least and most of the others, in seconds.
     others_s: [f64; 2],
-    /// The longest call of these, in seconds.
-    longest_s: f64,
+    /// The least and most of the difference that one call of each of the others has, in seconds, where it has much of it.
+    one_call_s: Option<[f64; 2]>,
     /// How much longer the chosen ones of the others spend, in seconds.
     cost_s: f64,
 }
@@ -159,7 +192,7 @@ impl OnComm {
     /// The reason for which times of ranks cannot be compared. None where each member has one GPU, and as many calls with as many bytes
     /// as the others, nearly all of which were timed.
     fn incomparable(&self, facts: &Facts<'_>) -> Option<&'static str> {
-        if self.has_several(facts) {
+        if self.has_several {
             return Some("processes have several GPUs");
         }
         let size = facts.processes.comms.get(&self.comm).map_or(0, |row| row.size as usize);
@@ -167,7 +200,9 @@ impl OnComm {
         let per_call = |one: &Spent| one.bytes as f64 / one.calls as f64;
         let Some(first) = self.ranks.values().next() else { return Some("no calls were timed") };
         let has = |is_like: &dyn Fn(&Spent) -> bool| self.ranks.values().all(is_like);
-        if self.ranks.len() != size || !has(&|one| all(one) == all(first)) {
+        if self.ranks.len() != size {
+            Some("not all members of the communicator have such calls in the profile")
+        } else if !has(&|one| all(one) == all(first)) {
             Some("ranks do not have as many calls as others")
         } else if !has(&|one| one.calls > 0 && one.calls as f64 >= TIMED * all(one) as f64) {
             Some("calls were not timed")
@@ -179,31 +214,56 @@ impl OnComm {
         }
     }
 
-    /// Returns whether processes have several GPUs in the communicator. By how many their sums are to be divided is known of all processes
-    /// together alone.
-    fn has_several(&self, facts: &Facts<'_>) -> bool {
-        let row = facts.processes.comms.get(&self.comm);
-        row.is_none_or(|row| gpus_per_process(row) > 1.0)
-    }
-
-    /// Who comes last: the fewest ranks, up to half of all, that spend clearly less than all others.
-    fn late(&self, facts: &Facts<'_>) -> Option<Late<'_>> {
+    /// Who spends least: the fewest ranks, up to half of all, that spend clearly less than all others, and hardly wait in their own calls.
+    fn uneven(&self, facts: &Facts<'_>) -> Option<Uneven<'_>> {
         let mut by_time: Vec<(u32, f64)> = self.ranks.iter().map(|(&rank, one)| (rank, one.gpu_s)).collect();
         by_time.sort_by(|one, other| one.1.total_cmp(&other.1));
-        let last = (1..=by_time.len() / 2).find(|&last| by_time[last].1 >= LATER * by_time[last - 1].1)?;
-        let (own, others) = by_time.split_at(last);
+        let few = (1..=by_time.len() / 2).find(|&few| by_time[few].1 >= MORE * by_time[few - 1].1)?;
+        let (own, others) = by_time.split_at(few);
         let own_s = own.last()?.1;
+        let others_s = [others.first()?.1, others.last()?.1];
+        let waits = own.iter().map(|(rank, gpu_s)| gpu_s - self.at_least_s(&self.ranks[rank]));
+        let waited_s = waits.fold(0.0, f64::max);
+        // Who waited as well was not last in all calls.
+        if waited_s > WAITED * (others_s[0] - own_s) {
+            return None;
+        }
         let calls = || self.ranks.values().map(|one| one.calls);
         let chosen = others.iter().filter(|(rank, _)| facts.takes_rank(*rank));
-        Some(Late {
+        Some(Uneven {
             comm: &self.comm,
             ranks: own.iter().map(|&(rank, _)| WorldRank::new(rank)).collect(),
             calls: [calls().min()?, calls().max()?],
             own_s,
-            longest_s: others.iter().map(|(rank, _)| self.ranks[rank].longest_s).fold(0.0, f64::max),
-            others_s: [others.first()?.1, others.last()?.1],
+            waited_s,
+            others_s,
+            one_call_s: self.one_call_s(own_s, others),
             cost_s: chosen.map(|(_, gpu_s)| gpu_s - own_s).sum(),
         })
+    }
+
+    /// How much longer than the shortest of its size one call of each of the others was: the least and most. `None` where that is less
+    /// than half of what one of these spends more.
+    fn one_call_s(&self, own_s: f64, others: &[(u32, f64)]) -> Option<[f64; 2]> {
+        let of_rank = |&(rank, gpu_s): &(u32, f64)| {
+            let spent = &self.ranks[&rank];
+            let of_class = |(class, of_size): (&_, &OfSize)| of_size.longest_s - self.shortest_s(class);
+            let one_s = spent.classes.iter().map(of_class).fold(0.0, f64::max);
+            (spent.calls > 1 && one_s >= OF_ONE_CALL * (gpu_s - own_s)).then_some(one_s)
+        };
+        let each: Vec<f64> = others.iter().map(of_rank).collect::<Option<_>>()?;
+        let least = each.iter().copied().fold(f64::INFINITY, f64::min);
+        Some([least, each.iter().copied().fold(0.0, f64::max)])
+    }
+
+    /// The shortest call of a size class, in seconds.
+    fn shortest_s(&self, class: &(u64, u64)) -> f64 {
+        self.shortest_s.get(class).copied().unwrap_or_default()
+    }
+
+    /// What the calls of a rank would take, were each as short as the shortest of its size, in seconds.
+    fn at_least_s(&self, spent: &Spent) -> f64 {
+        spent.classes.iter().map(|(class, of_size)| of_size.calls as f64 * self.shortest_s(class)).sum()
     }
 
     /// The time of the chosen ranks, in seconds.
@@ -213,13 +273,10 @@ impl OnComm {
 
     /// The time of all ranks, and what it would be had each call taken as long as the shortest of its size.
     fn and_shortest_s(&self) -> [f64; 2] {
-        let least = |one: &Spent| -> f64 {
-            let of_class =
-                |(class, &calls): (_, &u64)| calls as f64 * self.shortest_s.get(class).unwrap_or(&0.0);
-            one.classes.iter().map(of_class).sum()
-        };
         let ranks = self.ranks.values();
-        ranks.map(|one| [one.gpu_s, least(one)]).fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
+        ranks
+            .map(|one| [one.gpu_s, self.at_least_s(one)])
+            .fold([0.0; 2], |sum, one| [sum[0] + one[0], sum[1] + one[1]])
     }
 }
 
@@ -234,58 +291,99 @@ fn range([least_s, most_s]: [f64; 2]) -> String {
     if least == most { least } else { format!("{least} to {most}") }
 }
 
-/// Ranks that come last.
-fn late(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Finding> {
+/// Few ranks whose GPUs spend less than those of the others.
+fn uneven(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Finding> {
     let comparable =
         on.comms.iter().filter(|_| is_synchronising(call)).filter(|one| one.incomparable(facts).is_none());
-    let mut late: Vec<Late<'_>> = comparable.filter_map(|one| one.late(facts)).collect();
-    late.sort_by(|one, other| other.cost_s.total_cmp(&one.cost_s));
-    let cost_s: f64 = late.iter().map(|one| one.cost_s).sum();
-    let worst = late.first().filter(|_| facts.share_of_run(cost_s) >= LATE_OF_RUN)?;
-    let is_one = on.comms.len() == 1;
-    let each = |one: &Late<'_>| format!("{} on {}", one.ranks.named(), one.comm);
-    let who = match is_one {
-        true => format!("{} on {}", worst.ranks.named(), on.title),
-        false => late.iter().take(NAMED).map(each).collect::<Vec<_>>().join(", "),
-    };
-    let more = late.len().saturating_sub(NAMED);
+    let mut uneven: Vec<Uneven<'_>> = comparable.filter_map(|one| one.uneven(facts)).collect();
+    uneven.sort_by(|one, other| other.cost_s.total_cmp(&one.cost_s));
+    let cost_s: f64 = uneven.iter().map(|one| one.cost_s).sum();
+    let worst = uneven.first().filter(|_| facts.share_of_run(cost_s) >= UNEVEN_OF_RUN)?;
+    let of_worst = on.comms.iter().find(|one| one.comm == worst.comm)?;
+    let is_one_other = of_worst.ranks.len() as u64 - worst.ranks.len() == 1;
+    let each = |one: &Uneven<'_>| format!("{} on {}", one.ranks.named(), one.comm);
+    let who = uneven.iter().take(NAMED).map(each).collect::<Vec<_>>().join(", ");
+    let more = uneven.len().saturating_sub(NAMED);
     let more = if more > 0 { format!(" and some on {more} more of {}", on.title) } else { String::new() };
-    let own = if worst.ranks.len() == 1 { "spends" } else { "spend at most" };
-    let of_comm = on.comms.iter().find(|one| one.comm == worst.comm)?;
-    let others = if of_comm.ranks.len() as u64 - worst.ranks.len() == 1 { "the other" } else { "the others" };
-    let beside = if is_one { String::new() } else { format!(" (on {})", worst.comm) };
+    let others =
+        if is_one_other { "The GPU of the other rank spends" } else { "GPUs of the other ranks spend" };
+    let that = if worst.ranks.len() == 1 { "that of" } else { "those of" };
+    let most = if worst.ranks.len() == 1 { "" } else { " at most" };
+    let (of_others, own) = (range(worst.others_s), time(worst.own_s));
+    let named = worst.ranks.named();
+    let numbers =
+        |title: &str| format!("{others} {of_others} in {call} on {title}, {that} {named}{most} {own}.");
+    let (what, beside) = match on.comms.len() {
+        1 => (numbers(&on.title), String::new()),
+        _ => (
+            format!("GPUs spend clearly less in {call} than those of the other ranks: {who}{more}."),
+            format!("{} ", numbers(worst.comm)),
+        ),
+    };
     Some(Finding {
-        rule: "nccl-late",
+        rule: "nccl-uneven",
         about: name.to_owned(),
         cost_s,
-        what: format!("Last to come to {call}, by the time of GPUs in it: {who}{more}."),
-        evidence: format!(
-            "Measured on GPUs, in {} of each rank: {} {own} {}, {} {}{beside}, in the longest call {}. No rank is done with this operation \
-             before all have come, and what it waits is in its time: {} waited {} for {}, apart from how much later the calls ended there.",
-            calls(worst.calls),
-            worst.ranks.named(),
-            time(worst.own_s),
-            others,
-            range(worst.others_s),
-            time(worst.longest_s),
-            others,
-            range(worst.others_s.map(|others_s| others_s - worst.own_s)),
-            worst.ranks.named(),
-        ),
+        what,
+        evidence: format!("{beside}{}", evidence(worst, is_one_other)),
         threshold: format!(
-            "all others spend {LATER} times as much or more, and {} of the run longer; where each rank has one GPU, and as many calls and \
-             bytes as the others, {} of which were timed",
-            percent(LATE_OF_RUN),
+            "all others spend {MORE} times as much or more, and {} of the run longer, and {} of that at most may be waiting of those who \
+             spend less; where each rank has one GPU, and as many calls and bytes as the others, {} of which were timed",
+            percent(UNEVEN_OF_RUN),
+            percent(WAITED),
             percent(TIMED)
         ),
-        advice: "Look at what these ranks do before it. Whether their GPUs work longer, or their processes ask for the call later, is not \
-                 known; nor what the other GPUs do in other streams while they wait, so that less may be saved. mpisee-through gpu PROFILE \
-                 has the times of each size, mpisee-through ranks PROFILE --by gpu the GPU of each rank."
-            .to_owned(),
+        advice: format!(
+            "Run the same operation alone ({}nccl-tests). If it is as uneven there, it is the links; else look at what {named} {} before the \
+             call, on the GPU and on the host. mpisee-through gpu PROFILE has the times of each size, mpisee-through ranks PROFILE --by gpu \
+             the GPU of each rank.",
+            bench(call)
+                .map(|name| format!("mpisee-bench collective {name} --backend nccl, or "))
+                .unwrap_or_default(),
+            if worst.ranks.len() == 1 { "does" } else { "do" },
+        ),
     })
 }
 
-/// Much time of GPUs, without a rank that comes last.
+/// The operation's name in mpisee-bench.
+fn bench(call: &str) -> Option<&'static str> {
+    Some(match call.trim_end_matches("Config") {
+        "ncclAllGather" => "allgather",
+        "ncclAllReduce" => "allreduce",
+        "ncclAlltoAll" | "ncclAllToAll" => "alltoall",
+        "ncclReduceScatter" => "reduce_scatter_block",
+        _ => return None,
+    })
+}
+
+/// The difference in numbers, and the causes that it may have.
+fn evidence(worst: &Uneven<'_>, is_one_other: bool) -> String {
+    let named = worst.ranks.named();
+    let more = range(worst.others_s.map(|others_s| others_s - worst.own_s));
+    let one_call = worst
+        .one_call_s
+        .map(|one_s| format!("; one call alone has {} of it", range(one_s)))
+        .unwrap_or_default();
+    let (other, have) = match is_one_other {
+        true => ("the other", ["spends", "waits", "than the other is"]),
+        false => ("the others", ["spend", "wait", "than they are"]),
+    };
+    let (comes, it, is) = match worst.ranks.len() {
+        1 => ("comes", "it", "it is"),
+        _ => ("come", "them", "they are"),
+    };
+    let [spend, wait, than] = have;
+    let hardly = if worst.ranks.len() == 1 { "it hardly waited" } else { "they hardly waited" };
+    format!(
+        "Measured on GPUs, in {} of each rank: {other} {spend} {more} more than {named}{one_call}. The calls of {named} took about the \
+         shortest time of their size, so that {hardly} ({} at most). Either {named} {comes} last and {other} {wait} for {it}, or {is} done \
+         earlier {than}, as with faster links: which of the two is not measured.",
+        calls(worst.calls),
+        time(worst.waited_s),
+    )
+}
+
+/// Much time of GPUs, without ranks that spend clearly less.
 fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Finding> {
     let cost_s: f64 = on.comms.iter().map(|one| one.gpu_s(facts)).sum();
     let share = facts.share_of_run(cost_s);
@@ -308,11 +406,11 @@ fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fin
              count each. {}",
             count(calls, "call"),
             human_bytes(sum(|one| one.bytes) / calls.max(1)),
-            least_and_most(facts, on),
+            least_and_most(on),
             count(ranks as u64, "rank"),
             cause(facts, call, on)
         ),
-        threshold: format!("{} of the run, and no rank that comes last (nccl-late)", percent(SPENT_OF_RUN)),
+        threshold: format!("{} of the run{}", percent(SPENT_OF_RUN), not_uneven(facts, call, on)),
         advice: format!(
             "mpisee-through gpu PROFILE has the times of each size, with the ranks that spend least and most{}. Work in other streams \
              meanwhile hides it; how much is hidden already is not measured.",
@@ -326,9 +424,17 @@ fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fin
     })
 }
 
+/// The other half of the threshold, where ranks could be compared.
+fn not_uneven(facts: &Facts<'_>, call: &str, on: &OnFamily) -> &'static str {
+    match is_synchronising(call) && on.comms.iter().all(|one| one.incomparable(facts).is_none()) {
+        true => ", and no few ranks that spend clearly less and hardly wait (nccl-uneven)",
+        false => "",
+    }
+}
+
 /// The least and most of a rank: `7.00 ms (rank 2) to 9.00 ms (rank 0)`, or what all spend.
-fn least_and_most(facts: &Facts<'_>, on: &OnFamily) -> String {
-    if on.comms.iter().any(|one| one.has_several(facts)) {
+fn least_and_most(on: &OnFamily) -> String {
+    if on.comms.iter().any(|one| one.has_several) {
         let each: Vec<f64> =
             on.comms.iter().flat_map(|one| one.ranks.values()).map(|one| one.gpu_s).collect();
         return format!("a mean of {}", time(each.iter().sum::<f64>() / each.len() as f64));
@@ -370,8 +476,8 @@ fn cause(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
     let most_waiting = (1.0 - least_s / all_s).clamp(0.0, 1.0);
     if most_waiting <= TOGETHER {
         return format!(
-            "Ranks come together: no more than {} of it is waiting, as all calls take about as long as the shortest of their size. The rest \
-             is the transfer{}.",
+            "No more than {} of it can be waiting, as all calls take about as long as the shortest of their size. The rest is the transfer, \
+             and waiting for room on the GPU{}.",
             percent(most_waiting),
             bandwidth(facts, call, on)
         );
@@ -384,7 +490,7 @@ fn cause(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
     )
 }
 
-/// `, at a bus bandwidth of 12.0 GiB/s`, by the rank of each communicator that spends least.
+/// `: a bus bandwidth of 12.0 GiB/s`, by the rank of each communicator that spends least.
 fn bandwidth(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
     let of = |one: &OnComm| {
         let size = facts.processes.comms.get(&one.comm)?.size;
@@ -395,5 +501,5 @@ fn bandwidth(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
     let Some((least, most)) = each.iter().min().zip(each.iter().max()) else { return String::new() };
     let (least, most) = (human_bytes(*least), human_bytes(*most));
     let range = if least == most { least } else { format!("{least}/s to {most}") };
-    format!(", at a bus bandwidth of {range}/s")
+    format!(": a bus bandwidth of {range}/s")
 }

@@ -7,6 +7,7 @@ use super::waiting;
 use crate::cores::{Crowd, LEAST_WAIT_S, NodeLack, Others, Reason};
 use crate::units::{count, time};
 use mpisee_profile::network::LACKING_FROM;
+use mpisee_profile::run::WITHOUT_MPI;
 use mpisee_profile::{RankSet, WorldRank};
 
 /// The rule's name.
@@ -45,8 +46,12 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
         evidence: evidence.join(" "),
         threshold: format!("{} of a rank's wall time, and {}", percent(LACKING_FROM), time(LEAST_WAIT_S)),
         advice: format!(
-            "{} Then measure again: times in MPI are partly waiting for ranks that had no core.",
-            advice.join(" ")
+            "{} Then measure again{}.",
+            advice.join(" "),
+            match facts.library == WITHOUT_MPI {
+                true => "",
+                false => ": times in MPI are partly waiting for ranks that had no core",
+            }
         ),
     })
 }

@@ -31,7 +31,8 @@ fn text(profile: &Profile, findings: &Findings) -> String {
         };
         let claim = findings.claims.of(check);
         text += &format!("{mark:<9}  {:<7}  {claim}", check.name());
-        if check == Check::Time && findings.skipped.is_none() && !findings.unknown.contains(&check) {
+        let is_compared = findings.skipped.is_none() && !findings.claims.within_wall_time.is_empty();
+        if check == Check::Time && is_compared && !findings.unknown.contains(&check) {
             text += &format!(", {}", findings.claims.within_wall_time);
         }
         text.push('\n');

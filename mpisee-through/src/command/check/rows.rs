@@ -3,6 +3,7 @@
 use super::findings::{Check, Claims, Findings};
 use super::nccl_times::NcclTimeCheck;
 use super::sites::SiteCheck;
+use super::times::WITHOUT_TIMES;
 use super::{copies, devices, explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
@@ -28,6 +29,9 @@ const ROWS_WITH_SITES: &str =
 pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> Result<()> {
     let (profile, run) = (view.profile(), view.run());
     findings.claims = CLAIMS;
+    if run.is_without_mpi() {
+        (findings.claims.time, findings.claims.within_wall_time) = WITHOUT_TIMES;
+    }
     if run.lacks(Lacking::Peers) {
         findings.claims.traffic = "who sent to whom";
         findings.unknown.push(Check::Traffic);
@@ -51,7 +55,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         findings.claims.rows = ROWS_WITH_SITES;
     }
     let mut nccl_times = NcclTimeCheck::default();
-    let mut times = times::TimeCheck::new(ranks, run.mpi.thread_level == "multiple");
+    let mut times = times::TimeCheck::new(ranks, times::may_overlap(run));
     for row in profile.rows::<CallRow>()? {
         let row = row?;
         members.row("calls.csv", &row.comm, row.rank, findings);

@@ -2,7 +2,7 @@
 
 use super::findings::{Check, Claims, Findings};
 use super::sites::SiteCheck;
-use super::times::{NOT_COMPARED, ROUNDING_S, SUMMATION, Times};
+use super::times::{self, NOT_COMPARED, ROUNDING_S, SUMMATION, Times, WITHOUT_TIMES};
 use super::{explanation, gpu, traffic};
 use crate::load::{self, is_one_per_process};
 use crate::view::ProfileView;
@@ -28,6 +28,9 @@ const CLAIMS: Claims = Claims {
 pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> Result<()> {
     let (profile, run) = (view.profile(), view.run());
     findings.claims = CLAIMS;
+    if run.is_without_mpi() {
+        (findings.claims.time, findings.claims.within_wall_time) = WITHOUT_TIMES;
+    }
     let comms: Vec<CommRow> = load::all(profile)?;
     let totals: Vec<TotalRow> = load::all(profile)?;
     let spread: Vec<SpreadRow> = load::all(profile)?;
@@ -180,7 +183,7 @@ fn check_times(run: &RunInfo, nodes: &[NodeRow], totals: &[TotalRow], findings: 
             format!("the mpi_s of nodes.csv are {mpi_s:.9} s, and the times of totals.csv {calls_s:.9} s")
         });
     }
-    if run.mpi.thread_level == "multiple" {
+    if times::may_overlap(run) {
         findings.skipped = Some(NOT_COMPARED);
         return;
     }

@@ -1,6 +1,7 @@
 //! Checks that the MPI time of a rank is that of its calls, and fits into its wall time.
 
 use super::findings::{Check, Findings};
+use mpisee_profile::RunInfo;
 use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{CallRow, RankRow, Seconds};
 use std::collections::{BTreeMap, HashSet};
@@ -12,6 +13,14 @@ pub const SUMMATION: f64 = 1e-12;
 
 /// The note where calls of threads overlap.
 pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads may call MPI at once";
+
+/// The claims of processes without MPI, which have no time in it.
+pub const WITHOUT_TIMES: (&str, &str) = ("no process has time in MPI, which none used", "");
+
+/// Returns whether calls of threads may overlap, so that time in MPI may exceed wall time.
+pub fn may_overlap(run: &RunInfo) -> bool {
+    run.mpi.thread_level == "multiple" && !run.is_without_mpi()
+}
 
 /// The sum of the times of some rows.
 #[derive(Debug, Default)]

@@ -237,7 +237,8 @@ fn notes(sets: [&Set; 2]) -> Vec<String> {
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
         for run in &set.runs {
             let place = place_of(name, set.runs.len(), &run.view);
-            notes.extend(caveats(run.view.profile()).into_iter().map(|said| format!("In {place}: {said}")));
+            let said = caveats(run.view.profile()).into_iter().chain(run.untimed.clone());
+            notes.extend(said.map(|said| format!("In {place}: {said}")));
         }
     }
     notes

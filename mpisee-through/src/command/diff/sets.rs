@@ -30,6 +30,8 @@ pub struct Run {
     pub chosen: u64,
     /// Seconds of GPUs in calls of NCCL over these, where they were measured.
     nccl_gpu_s: Option<f64>,
+    /// A sentence on calls of NCCL that were not timed, where others were.
+    pub untimed: Option<String>,
 }
 
 impl Run {
@@ -53,7 +55,8 @@ impl Run {
                 *nccl_gpu_s.get_or_insert(0.0) += timed.gpu_s();
             }
         }
-        Ok((Run { view, of_nccl, cells, chosen, nccl_gpu_s }, groups.cut_off))
+        let untimed = nccl_times::note_on_untimed(nccl_times::timed_and_not(&view, filter)?);
+        Ok((Run { view, of_nccl, cells, chosen, nccl_gpu_s, untimed }, groups.cut_off))
     }
 
     fn totals(&self) -> Totals {

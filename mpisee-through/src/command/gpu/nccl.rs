@@ -4,7 +4,7 @@ use super::cells::{COUNTED, text};
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::By;
 use crate::load;
-use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, gpus_per_process, is_of_root};
+use crate::nccl_times::{self, TimedCalls, bus_bytes_per_s, is_of_root};
 use crate::sheet::{self, Sheet, Value};
 use crate::units::time;
 use crate::view::ProfileView;
@@ -53,11 +53,13 @@ pub fn comm_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     Ok(Sheet { name: "nccl", heads, rows: cells.into_iter().map(row).collect() })
 }
 
-/// The communicator of MPI with the same processes, the one with the shortest name.
+/// The communicator of MPI with the same processes, the one with the shortest name. Rows of several communicators have the members of
+/// all: which of them has which is not known.
 fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
     let is_same = |row: &&CommRow| {
         let is_of_mpi = !is_nccl(&row.comm) && !load::is_one_per_process(&row.comm);
-        is_of_mpi && row.members == of_nccl.members && row.members.elided == [0, 0]
+        let is_one = row.count == 1 && of_nccl.count == 1;
+        is_of_mpi && is_one && row.members == of_nccl.members && row.members.elided == [0, 0]
     };
     let found = comms.values().filter(is_same).min_by_key(|row| (row.comm.len(), &row.comm));
     found.map(|row| row.comm.as_str())
@@ -73,6 +75,8 @@ struct Timed {
     all_s: f64,
     /// Of one of them.
     gpu_s: f64,
+    /// True if the process has several GPUs in the communicator.
+    has_several: bool,
 }
 
 impl Timed {
@@ -83,6 +87,7 @@ impl Timed {
         self.bytes = self.bytes.saturating_add(row.bytes);
         self.all_s += row.gpu_s.0;
         self.gpu_s += timed.gpu_s();
+        self.has_several |= timed.gpus > 1.0;
     }
 
     /// Seconds of a call.
@@ -93,8 +98,9 @@ impl Timed {
 
 /// How long the GPU worked on the calls of a communicator, by operation and size.
 ///
-/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last
-/// has the shortest one, which is nearest to what the operation itself takes, and the bandwidth is by that one.
+/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last to
+/// a call has the shortest one in it. The bandwidth is by the rank with the shortest mean, which is nearest to what the operation itself
+/// takes.
 pub fn time_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let filter = calls(chosen);
     let mut by_rank: BTreeMap<(String, String, u64, u64), BTreeMap<u32, Timed>> = BTreeMap::new();
@@ -141,19 +147,13 @@ struct Members {
     size: u32,
     /// Processes of the profile.
     processes: u64,
-    /// True if each process has one of NCCL's ranks, not one for each of several GPUs.
-    has_each: bool,
 }
 
 impl Members {
     /// Of the communicator of a row; `with_times` processes have calls.
     fn of(view: &ProfileView, row: Option<&CommRow>, with_times: usize) -> Members {
         let present = row.map_or(0, |row| view.ranks_on(&[row], std::iter::empty(), &CommFilter::default()));
-        Members {
-            size: row.map_or(0, |row| row.size),
-            processes: present.max(with_times as u64).max(1),
-            has_each: row.is_none_or(|row| gpus_per_process(row) == 1.0),
-        }
+        Members { size: row.map_or(0, |row| row.size), processes: present.max(with_times as u64).max(1) }
     }
 }
 
@@ -164,14 +164,15 @@ fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
     let of_all = |of: fn(&Timed) -> f64| ranks.values().map(of).sum::<f64>();
     let seconds = |seconds: Option<f64>| seconds.map_or(Value::Nothing, Value::Seconds);
     // Where a process has several GPUs it is not known which of them took longer.
+    let has_each = !ranks.values().any(|timed| timed.has_several);
     let each =
-        || ranks.iter().filter_map(|(&rank, timed)| Some((timed.mean_s()?, rank))).filter(|_| of.has_each);
+        || ranks.iter().filter_map(|(&rank, timed)| Some((timed.mean_s()?, rank))).filter(|_| has_each);
     let by_time = |one: &(f64, u32), other: &(f64, u32)| one.0.total_cmp(&other.0);
     let (least, most) = (each().min_by(by_time), each().max_by(by_time));
-    // Where all spend alike, as far as it is shown, nobody is named.
-    let differs = least.zip(most).is_some_and(|(least, most)| time(least.0) != time(most.0));
+    // Of ranks that spend alike, as far as it is shown, none is named.
+    let is_alone = |one_s: f64| each().filter(|(other_s, _)| time(*other_s) == time(one_s)).count() == 1;
     let rank = |of: Option<(f64, u32)>| {
-        of.filter(|_| differs).map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()))
+        of.filter(|&(one_s, _)| is_alone(one_s)).map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()))
     };
     // The root of a broadcast has no bytes of its own.
     let per_call = |timed: &Timed| timed.bytes as f64 / timed.calls.max(1) as f64;
@@ -198,10 +199,17 @@ mod tests {
 
     #[test]
     fn the_bandwidth_is_by_the_rank_that_waits_least() {
-        let timed = |calls, untimed, bytes, gpu_s| Timed { calls, untimed, bytes, all_s: gpu_s, gpu_s };
+        let timed = |calls, untimed, bytes, gpu_s| Timed {
+            calls,
+            untimed,
+            bytes,
+            all_s: gpu_s,
+            gpu_s,
+            has_several: false,
+        };
         // The root has no bytes of its own.
         let ranks = BTreeMap::from([(0, timed(2, 1, 0, 0.5)), (1, timed(2, 0, 2000, 1.5))]);
-        let two = Members { size: 2, processes: 2, has_each: true };
+        let two = Members { size: 2, processes: 2 };
         let shown = |call: &str, of: Members| -> Vec<f64> {
             cells(call, of, &ranks).iter().filter_map(|cell| cell.in_json().as_f64()).collect()
         };
@@ -210,8 +218,10 @@ mod tests {
         assert_eq!(shown("ncclGather", two).last(), Some(&1_333.333_333_333));
         // A third process has no calls of this size; two processes with two GPUs each.
         assert_eq!(shown("ncclBroadcast", Members { processes: 4, ..two })[2], 0.5);
-        let several = Members { size: 4, has_each: false, ..two };
-        assert_eq!(shown("ncclBroadcast", several), [4.0, 1.0, 1.0, 0.5]);
+        let several: BTreeMap<_, _> =
+            ranks.iter().map(|(&rank, &timed)| (rank, Timed { has_several: true, ..timed })).collect();
+        let cells_of_several = cells("ncclBroadcast", Members { size: 4, ..two }, &several);
+        assert!(cells_of_several[4..].iter().all(|cell| matches!(cell, Value::Nothing)));
         let none = BTreeMap::from([(0, timed(0, 3, 0, 0.0))]);
         let shown = cells("ncclAllReduce", two, &none);
         assert!(shown[2..].iter().all(|cell| matches!(cell, Value::Nothing)));

@@ -77,6 +77,7 @@ impl Page {
         let of_nccl = nccl::comm_sheet(view, &CommFilter::default())?;
         notes.extend((!of_nccl.rows.is_empty()).then(|| TIMES_OF_NCCL.to_owned()));
         notes.extend(nccl_times::share_of_wall(view)?);
+        notes.extend(nccl_times::note_on_sums(view));
         notes.extend(
             (!buffers.sheet.rows.is_empty() && !view.run().is_without_mpi()).then(|| ON_WAITS.to_owned()),
         );
@@ -141,6 +142,7 @@ pub fn of_comms(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
     let mut answer = Answer::of_sheets(view.profile(), sheets);
     answer.closing = if is_empty { NOTHING_OF_COMMS.to_owned() } else { copies::sentences(&of_host.staged) };
     answer.caveats.extend(has_nccl.then(|| TIMES_OF_NCCL.to_owned()));
+    answer.caveats.extend(nccl_times::note_on_sums(view));
     answer.caveats.extend(notes);
     Ok(answer)
 }

@@ -13,7 +13,7 @@ pub fn chart(rule: &str) -> &'static str {
         "tiny-allreduces" | "small-messages" | "alltoallv" | "slow-transfer" | "blocking-sends" => "sizes",
         "creation" => "comms",
         "reorder" => "grid",
-        "gpu-far" | "staging" | "nccl-late" | "nccl-time" => "gpus",
+        "gpu-far" | "staging" | "nccl-uneven" | "nccl-time" => "gpus",
         // Of dominating communicators, polling and rules to come: where the time is.
         _ => "operations",
     }
