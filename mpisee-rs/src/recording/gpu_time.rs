@@ -43,6 +43,8 @@ impl Pending {
 
 /// A context and a stream in it.
 type Place = (u64, usize);
+/// The address that stands for a communicator.
+type Handle = usize;
 
 /// The calls that were made, by stream, and in which contexts. A stream does its work in order, so that only its first call is asked about.
 ///
@@ -54,8 +56,9 @@ struct Calls {
     count: usize,
     /// The stream from which on one is looked for.
     next: usize,
-    /// The contexts in which communicators that are alive have worked, by their numbers.
-    contexts: Vec<(CommId, u64)>,
+    /// The contexts in which communicators that are alive have worked, by their numbers. A process with several GPUs has a handle for each in
+    /// a communicator.
+    contexts: Vec<(Handle, u64)>,
 }
 
 static CALLS: Mutex<Calls> = Mutex::new(Calls::NONE);
@@ -68,7 +71,7 @@ impl Calls {
     const NONE: Calls = Calls { pending: Vec::new(), count: 0, next: 0, contexts: Vec::new() };
 
     /// Keeps a call on a communicator; returns it if there is no room.
-    fn keep(&mut self, comm: CommId, call: Pending) -> Option<Pending> {
+    fn keep(&mut self, comm: Handle, call: Pending) -> Option<Pending> {
         let context = call.pair.context_id();
         if !self.contexts.contains(&(comm, context)) {
             self.contexts.push((comm, context));
@@ -125,6 +128,7 @@ pub fn is_on() -> bool {
 pub struct Timing {
     /// `None` if it cannot be timed.
     pair: Option<Pair>,
+    comm: Handle,
     stream: Stream,
 }
 
@@ -149,13 +153,13 @@ impl Timing {
             // SAFETY: the stream is that of the call, which the program is making.
             let begin = || unsafe { Pair::begin(stream, || (call.device)(comm)) };
             let pair = world::guarded(begin).flatten();
-            Timing { pair, stream }
+            Timing { pair, comm: comm.addr(), stream }
         })
     }
 
     /// A call that cannot be timed.
     pub fn none() -> Option<Timing> {
-        is_on().then(|| Timing { pair: None, stream: ptr::null_mut() })
+        is_on().then(|| Timing { pair: None, comm: 0, stream: ptr::null_mut() })
     }
 
     /// Marks the end of a call that has returned, and looks which earlier ones the GPU has done; `is_in_stream` says that its work is in the
@@ -167,7 +171,7 @@ impl Timing {
             Some(pair) if is_in_stream && unsafe { pair.end(self.stream) } => {
                 let context = pair.context_id();
                 let made = Pending { pair, stream: self.stream.addr(), key, bytes: work.bytes };
-                let refused = calls().keep(work.comm, made);
+                let refused = calls().keep(self.comm, made);
                 leave(recorder, refused);
                 return take_some(recorder, context);
             }
@@ -228,10 +232,10 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
 
 /// Ends the timing on a communicator that ends: all that was asked of it is done. Where no other one works in its contexts, these may be
 /// destroyed next.
-pub fn end_of_communicator(recorder: &Recorder, comm: CommId) {
+pub fn end_of_communicator(recorder: &Recorder, comm: Comm) {
     let contexts: Vec<u64> = {
         let Calls { contexts, .. } = &mut *calls();
-        let (ended, others) = std::mem::take(contexts).into_iter().partition(|&(of, _)| of == comm);
+        let (ended, others) = std::mem::take(contexts).into_iter().partition(|&(of, _)| of == comm.addr());
         *contexts = others;
         ended.into_iter().map(|(_, context)| context).collect()
     };
@@ -270,7 +274,7 @@ pub fn end_at_exit() {
     end(|recorder, pending, _| pending.for_each(|one| count_untimed(recorder, one.key)));
 }
 
-fn end(with: impl FnOnce(&Recorder, &mut dyn Iterator<Item = Pending>, Vec<(CommId, u64)>)) {
+fn end(with: impl FnOnce(&Recorder, &mut dyn Iterator<Item = Pending>, Vec<(Handle, u64)>)) {
     let end = |recorder: &Recorder| {
         let Calls { pending, contexts, .. } = std::mem::replace(&mut *calls(), Calls::NONE);
         with(recorder, &mut pending.into_iter().flat_map(|(_, calls)| calls), contexts);

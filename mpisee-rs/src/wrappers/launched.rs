@@ -25,12 +25,20 @@ static CHILDRENS_FAULTS: AtomicI64 = AtomicI64::new(0);
 /// True if MPI was initialised, or at least tried to be.
 static HAS_INIT: AtomicBool = AtomicBool::new(false);
 
+/// True if recording was begun, or at least tried to be.
+static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+
 /// True if communicators of NCCL were made while an MPI was expected to be initialised.
 static WAITED_FOR_MPI: AtomicBool = AtomicBool::new(false);
 
 /// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be initialised.
 pub fn note_waiting_for_mpi() {
     WAITED_FOR_MPI.store(true, Ordering::Relaxed);
+}
+
+/// Notes that recording begins, in a program of MPI or of NCCL.
+pub fn note_begin() {
+    HAS_BEGUN.store(true, Ordering::Relaxed);
 }
 
 /// Notes that the program initialises MPI, or a session of it.
@@ -98,6 +106,9 @@ fn say_if_unprofiled() {
         if !was_alone && identity::speaks() {
             left().filter(is_of_others).iter().for_each(|left| left.say(&name));
         }
+        return;
+    }
+    if HAS_BEGUN.load(Ordering::Relaxed) {
         return;
     }
     if !identity::speaks() {

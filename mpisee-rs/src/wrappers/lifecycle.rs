@@ -135,13 +135,14 @@ struct StartingProfiler {
 /// Creates the segment before `MPI_Init`. No rank leaves `MPI_Init` before all have entered it, so at the end of MPI
 /// every rank finds the segments of all active profilers on the node.
 fn begin() -> Option<StartingProfiler> {
+    launched::note_init();
     // A library without a version string is a stub of MPI for one process.
     begin_with(|| Some(library_version()).filter(|version| abi::library_is_of_family(version)))
 }
 
 /// The same with an MPI of that version, if it has one that is to be recorded.
 fn begin_with(version: impl FnOnce() -> Option<String>) -> Option<StartingProfiler> {
-    launched::note_init();
+    launched::note_begin();
     let began_ns = clock::monotonic_ns();
     let started = || {
         if world::world().is_some() {

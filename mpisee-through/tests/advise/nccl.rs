@@ -241,6 +241,10 @@ fn parts_of_a_split_are_judged_together() {
     );
     has(uneven, "evidence", "or it is done earlier than the other is");
     assert_eq!(uneven["cost_s"], 3.5);
+    // What ranks spend less in one part does not hide the time in the other.
+    let [time, uneven] = &found(&parts([1.0, 3.0, 8.0, 8.0]), &[])[..] else { panic!() };
+    has(time, "finding", "GPUs spend 40.0 % of the run in ncclAllReduce on N1-5e1c09tz_s1.1.");
+    has(uneven, "finding", "rank 0 on N1-5e1c09tz_s1.0.");
     let [time] = &found(&parts([1.0; 4]), &[])[..] else { panic!() };
     has(time, "finding", "GPUs spend 10.0 % of the run in ncclAllReduce on N1-5e1c09tz_s1.* (2 × 2).");
     // Of two ranks the bus has all bytes.

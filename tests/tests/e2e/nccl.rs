@@ -2,6 +2,7 @@
 
 mod left;
 mod nvidia;
+mod several_gpus;
 mod without_mpi;
 
 use crate::buffers::{driver, driver_before_12_5};

@@ -64,7 +64,7 @@ fn is_traced(world: &World) -> bool {
     world.options.gpu || world.options.gpu_copies
 }
 
-/// Completes the file with what this rank's kernels accessed.
+/// Completes the file with what the tracer counted of this rank, copies or accesses of kernels.
 pub fn complete(world: &World) {
     if !is_traced(world) {
         return;
@@ -76,7 +76,7 @@ pub fn complete(world: &World) {
     }
 }
 
-/// The accesses of this rank's kernels; none if they were not traced.
+/// What the tracer counted of this rank; none if nothing was traced.
 pub fn parts(world: &World) -> Vec<GpuPart> {
     if !is_traced(world) {
         return Vec::new();

@@ -120,6 +120,8 @@ fn on_comm(
         return make();
     };
     let Some(mut known) = pending::known(&recorded, call, comm) else {
+        // Its work may be in the stream of others in the group.
+        in_group(Group::miss_call);
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
@@ -141,6 +143,7 @@ fn on_comm(
             known = pending::finish(recorder.world, call, comm).unwrap_or(known);
         }
         if known.id == CommId::NONE {
+            in_group(Group::miss_call);
             return world::not_seen(NotSeen::UnknownCommunicator);
         }
         let moves = moves.filter(|_| is_made(code));
@@ -230,16 +233,19 @@ fn message_with(comm: &NcclComm, with: Peer, bytes: u64) -> Option<Message> {
 /// A call that ends a communicator. Afterwards another thread may get its handle for a new one.
 fn end(call: &NcclCall, operation: Operation, comm: Comm, make: impl FnOnce() -> c_int) -> c_int {
     let Some(recorded) = RecordedCall::if_tracking().filter(|_| !comm.is_null()) else { return make() };
-    let Some(known) = pending::known(&recorded, call, comm) else {
+    let Some(mut known) = pending::known(&recorded, call, comm) else {
         world::not_seen(NotSeen::UnknownCommunicator);
         return recorded.make_uncounted(operation, make);
     };
+    if known.id == CommId::NONE {
+        record(&recorded, |recorder| known = pending::finish(recorder.world, call, comm).unwrap_or(known));
+    }
     recorded.record(|recorder| naming::free(recorder.world, key(comm)));
     let (code, ticks) = time(&recorded, operation, known.id, make);
     record(&recorded, |recorder| {
         count_time(recorder, known.id, operation, ticks);
         if gpu_time::is_on() {
-            gpu_time::end_of_communicator(recorder, known.id);
+            gpu_time::end_of_communicator(recorder, comm);
         }
     });
     code

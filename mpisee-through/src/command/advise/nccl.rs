@@ -131,10 +131,25 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
         on_comm.comm.clone_from(&comm);
         of_family.comms.push(on_comm);
     }
-    let finding = |((name, call), on): ((String, String), OnFamily)| {
-        uneven(facts, &name, &call, &on).or_else(|| spent(facts, &name, &call, &on))
+    let findings = |((name, call), mut on): ((String, String), OnFamily)| {
+        let uneven = uneven(facts, &name, &call, &on);
+        if uneven.is_some() {
+            on.leave_even(facts, &call);
+        }
+        [uneven, spent(facts, &name, &call, &on)].into_iter().flatten()
     };
-    by_family.into_iter().filter_map(finding).collect()
+    by_family.into_iter().flat_map(findings).collect()
+}
+
+impl OnFamily {
+    /// Leaves out the communicators with ranks that spend clearly less than others.
+    fn leave_even(&mut self, facts: &Facts<'_>, call: &str) {
+        self.comms.retain(|one| one.uneven_in(facts, call).is_none());
+        self.title = match &self.comms[..] {
+            [only] => only.comm.clone(),
+            several => format!("{} more of {}", several.len(), self.title),
+        };
+    }
 }
 
 /// Times by communicator and operation. `None` where they cannot be read, as of a table that is cut off.
@@ -212,6 +227,11 @@ impl OnComm {
         } else {
             None
         }
+    }
+
+    /// Who spends least in an operation in which ranks can be compared.
+    fn uneven_in(&self, facts: &Facts<'_>, call: &str) -> Option<Uneven<'_>> {
+        (is_synchronising(call) && self.incomparable(facts).is_none()).then(|| self.uneven(facts))?
     }
 
     /// Who spends least: the fewest ranks, up to half of all, that spend clearly less than all others, and hardly wait in their own calls.
@@ -293,9 +313,7 @@ fn range([least_s, most_s]: [f64; 2]) -> String {
 
 /// Few ranks whose GPUs spend less than those of the others.
 fn uneven(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Finding> {
-    let comparable =
-        on.comms.iter().filter(|_| is_synchronising(call)).filter(|one| one.incomparable(facts).is_none());
-    let mut uneven: Vec<Uneven<'_>> = comparable.filter_map(|one| one.uneven(facts)).collect();
+    let mut uneven: Vec<Uneven<'_>> = on.comms.iter().filter_map(|one| one.uneven_in(facts, call)).collect();
     uneven.sort_by(|one, other| other.cost_s.total_cmp(&one.cost_s));
     let cost_s: f64 = uneven.iter().map(|one| one.cost_s).sum();
     let worst = uneven.first().filter(|_| facts.share_of_run(cost_s) >= UNEVEN_OF_RUN)?;

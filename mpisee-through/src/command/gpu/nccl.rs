@@ -174,12 +174,16 @@ fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
     let rank = |of: Option<(f64, u32)>| {
         of.filter(|&(one_s, _)| is_alone(one_s)).map_or(Value::Nothing, |(_, rank)| Value::Count(rank.into()))
     };
-    // The root of a broadcast has no bytes of its own.
     let per_call = |timed: &Timed| timed.bytes as f64 / timed.calls.max(1) as f64;
-    let block = ranks.values().map(per_call).fold(0.0, f64::max);
+    let largest = || ranks.values().map(per_call).fold(0.0, f64::max);
+    // The root of a broadcast has no bytes of its own.
+    let block = |rank: u32| {
+        let own = ranks.get(&rank).map(per_call);
+        own.filter(|&bytes| bytes > 0.0).unwrap_or_else(largest)
+    };
     // The links of the root have all blocks of a gather or scatter; other ranks are done with their own.
     let basis = if is_of_root(call) { most } else { least };
-    let bus = basis.and_then(|(basis_s, _)| bus_bytes_per_s(call, of.size, block, basis_s));
+    let bus = basis.and_then(|(basis_s, rank)| bus_bytes_per_s(call, of.size, block(rank), basis_s));
     vec![
         Value::Count(calls),
         Value::Count(sum(|timed| timed.untimed)),
