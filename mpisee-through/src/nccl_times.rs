@@ -164,7 +164,7 @@ pub fn is_of_root(call: &str) -> bool {
     matches!(call.trim_end_matches("Config"), "ncclGather" | "ncclScatter")
 }
 
-/// The bus bandwidth of calls with these bytes in so many seconds, if there is such a thing.
+/// The bus bandwidth of calls with these bytes in this time, if the operation has one.
 pub fn bus_bytes_per_s(call: &str, size: u32, bytes: f64, time_s: f64) -> Option<f64> {
     let bytes = bus_bytes(call, size, bytes).filter(|_| time_s > 0.0)?;
     Some(bytes / time_s).filter(|&bytes_per_s| bytes_per_s > 0.0)

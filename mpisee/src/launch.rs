@@ -102,7 +102,7 @@ fn preload_into(command: &mut Command, libraries: &[&Path], arrangement: &Arrang
     command.env(LAUNCHED, std::process::id().to_string());
 }
 
-/// What the options ask for and cannot be counted in this run.
+/// Wishes of the options that cannot be counted in this run.
 #[derive(Default)]
 struct NotCounted {
     sentences: Vec<String>,

@@ -36,7 +36,7 @@ pub fn keep(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Kept> {
 }
 
 impl Kept {
-    /// What `of` takes from it. It may neither allocate nor free, see [`find_object`].
+    /// Applies `of` to it, which may neither allocate nor free, see [`find_object`].
     pub fn take<T>(self, of: impl Fn(LoadedObject<'_>) -> T) -> Option<T> {
         find_object(|object| object.has(self.0).then(|| of(object)))
     }

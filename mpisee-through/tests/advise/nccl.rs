@@ -4,7 +4,7 @@ use crate::support::{Builder, Written};
 
 const HEADER: &str = "comm,rank,region,call,size_min,size_max,calls,untimed,bytes,gpu_s,min_s,max_s\n";
 
-/// Four ranks that run for 10 s, with a communicator of NCCL, whose members have so many seconds of GPUs in ten calls.
+/// Four ranks that run for 10 s, with a communicator of NCCL.
 fn run() -> Builder {
     Builder::new(4).comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-3", |_| {})
 }
@@ -23,14 +23,14 @@ fn timed(builder: &Builder, call: &str, ranks: &[(u32, [u64; 2], f64, [f64; 2])]
     profile
 }
 
-/// Ten calls of each rank that take so many seconds, all of them alike.
+/// Ten calls of each rank, all alike, that take these seconds together.
 fn alike(call: &str, seconds: [f64; 4]) -> Written {
     let rows: Vec<_> =
         (0..).zip(seconds).map(|(rank, gpu_s)| (rank, [10, 0], gpu_s, [gpu_s / 10.0; 2])).collect();
     timed(&run(), call, &rows)
 }
 
-/// What each rule finds.
+/// A profile for each rule.
 pub fn both() -> [Written; 2] {
     [alike("ncclAllReduce", [3.0, 3.2, 1.0, 3.0]), alike("ncclAllReduce", [2.0; 4])]
 }

@@ -163,7 +163,7 @@ fn may_be_there() -> bool {
     }
 }
 
-/// Looks for the drivers, in a thread of its own. Of several of CUDA that which the program has initialised is asked, else the last.
+/// Looks for the drivers, in a thread of its own. Of several of CUDA the one that the program has initialised is used, else the last.
 fn look_apart() {
     let mut drivers = library::keep(|file| file.starts_with(devices::FILE));
     HAS_SEVERAL.store(drivers.len() > 1, Ordering::Relaxed);

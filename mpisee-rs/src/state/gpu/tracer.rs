@@ -76,7 +76,7 @@ pub fn complete(world: &World) {
     }
 }
 
-/// What the tracer counted of this rank; none if nothing was traced.
+/// The tracer's counts of this rank; none if nothing was traced.
 pub fn parts(world: &World) -> Vec<GpuPart> {
     if !is_traced(world) {
         return Vec::new();

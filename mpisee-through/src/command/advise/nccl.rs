@@ -281,7 +281,7 @@ impl OnComm {
         self.shortest_s.get(class).copied().unwrap_or_default()
     }
 
-    /// What the calls of a rank would take, were each as short as the shortest of its size, in seconds.
+    /// Seconds of the calls of a rank, were each as short as the shortest of its size.
     fn at_least_s(&self, spent: &Spent) -> f64 {
         spent.classes.iter().map(|(class, of_size)| of_size.calls as f64 * self.shortest_s(class)).sum()
     }
