@@ -149,6 +149,8 @@ impl RegionId {
     pub const BITS: u32 = 12;
     /// Outside of any region.
     pub const OUTSIDE: RegionId = RegionId(0);
+    /// The number of regions that one process can have.
+    pub const MOST: u32 = (1 << RegionId::BITS) - 1;
 
     /// The region with this number.
     #[inline]
@@ -170,6 +172,6 @@ impl RegionId {
 
     /// Returns whether a [`SlotKey`](crate::segment::SlotKey) has room for the number.
     pub const fn fits(self) -> bool {
-        self.0 < 1 << RegionId::BITS
+        self.0 <= RegionId::MOST
     }
 }

@@ -46,6 +46,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 mod channel;
+#[cfg(test)]
+mod extremes;
 mod node;
 mod output_dir;
 mod parts;

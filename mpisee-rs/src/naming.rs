@@ -33,8 +33,8 @@ use crate::state::communicator::Communicator;
 use crate::state::world::World;
 use crate::storage::memory;
 use mpisee_profile::comm_name::is_one_per_process;
+use mpisee_profile::segment::hash::hash;
 use mpisee_profile::segment::log::{Created, NONE, Runs};
-use mpisee_profile::segment::membership::hash;
 use mpisee_profile::{CommId, CommRank, Operation};
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 21;
-/// Bytes of a host name that are kept.
+pub const VERSION: u64 = 22;
+/// Bytes of a host name, the most that Linux allows; a shorter one is padded with zeros.
 pub const HOST_BYTES: usize = 64;
 
 /// The begin of a segment.

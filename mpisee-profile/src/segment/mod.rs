@@ -16,6 +16,7 @@ pub mod awaited;
 pub mod cpu;
 pub mod device_fact;
 pub mod fact;
+pub mod hash;
 pub mod instances;
 pub mod key;
 pub mod layout;

@@ -36,7 +36,7 @@ impl Words {
         words.set(offset_of!(Header, world_rank), owner.world_rank.into());
         words.set(offset_of!(Header, world_size), owner.world_size.into());
         let mut host = [0; HOST_BYTES];
-        let kept = owner.host.len().min(HOST_BYTES - 1);
+        let kept = owner.host.len().min(HOST_BYTES);
         host[..kept].copy_from_slice(&owner.host.as_bytes()[..kept]);
         for (place, bytes) in host.as_chunks::<8>().0.iter().enumerate() {
             words.set(offset_of!(Header, host) + 8 * place, u64::from_ne_bytes(*bytes));

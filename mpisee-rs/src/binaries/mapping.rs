@@ -6,7 +6,7 @@
 
 mod lasting;
 
-use mpisee_guards::cancellation;
+use mpisee_guards::{cancellation, errno};
 use mpisee_symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
 use std::ffi::c_void;
@@ -26,8 +26,10 @@ struct LinkMap {
     previous: usize,
 }
 
-/// The longest name of a file that is read.
+/// Bytes of a file's path that are enough to recognise the file, as a rule.
 pub const MOST_NAME_BYTES: usize = 1 << 10;
+/// The longest path that Linux opens.
+pub const MOST_PATH_BYTES: usize = libc::PATH_MAX as usize;
 /// Bytes of an object that tell whether it is another one: the file's header, the program headers, and as a rule the build ID.
 const HEAD_BYTES: usize = 1 << 10;
 /// Libraries that are looked through at most.
@@ -61,7 +63,12 @@ impl Mapping {
         Some(link_map(self.link_map)?.bias)
     }
 
-    /// The file's name as the loader has it, as far as there is room for it; empty for the program itself.
+    /// The file's path as the loader has it; empty for the program itself.
+    pub fn path(&self) -> Option<Vec<u8>> {
+        Some(read_text(link_map(self.link_map)?.name))
+    }
+
+    /// The begin of [`Mapping::path`] for which there is room, without an allocation.
     pub fn name<'n>(&self, room: &'n mut [u8]) -> Option<&'n [u8]> {
         let bytes = read_memory(link_map(self.link_map)?.name, room);
         room[..bytes].split(|&byte| byte == 0).next()
@@ -178,6 +185,8 @@ pub fn mapped(bias: u64, headers: &[libc::Elf64_Phdr]) -> Range<usize> {
 
 /// Reads memory of this process, which need not be mapped; returns how many bytes could be read.
 pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
+    // What is not mapped sets it.
+    let _errno = errno::keep();
     static IS_FORBIDDEN: AtomicBool = AtomicBool::new(false);
     if !IS_FORBIDDEN.load(Ordering::Relaxed) {
         match read_by_call(from, to) {
@@ -187,6 +196,21 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
         }
     }
     read_by_file(from, to).unwrap_or(0)
+}
+
+/// Reads a text that ends in a zero, of at most [`MOST_PATH_BYTES`] bytes; it ends where memory cannot be read.
+pub fn read_text(from: usize) -> Vec<u8> {
+    const PIECE: usize = 512;
+    let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
+    while text.len() < MOST_PATH_BYTES {
+        let bytes = read_memory(from.wrapping_add(text.len()), &mut piece);
+        let end = piece[..bytes].iter().position(|&byte| byte == 0);
+        text.extend_from_slice(&piece[..end.unwrap_or(bytes)]);
+        if end.is_some() || bytes < PIECE {
+            break;
+        }
+    }
+    text
 }
 
 fn read_by_call(from: usize, to: &mut [u8]) -> io::Result<usize> {
@@ -213,6 +237,16 @@ fn read_by_file(from: usize, to: &mut [u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::ffi::CString;
+
+    #[test]
+    fn the_longest_path_is_read_whole() {
+        for bytes in [0, 511, 512, 513, MOST_PATH_BYTES - 1] {
+            let path = CString::new("p".repeat(bytes)).unwrap();
+            assert_eq!(read_text(path.as_ptr().addr()), path.as_bytes());
+        }
+        assert_eq!(read_text(0), b"", "no memory is there");
+    }
 
     #[test]
     fn the_program_is_found_as_the_loader_has_it() {

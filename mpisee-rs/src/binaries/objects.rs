@@ -1,6 +1,6 @@
 //! The program and the libraries that are loaded into the process.
 
-use crate::binaries::mapping::{self, MOST_NAME_BYTES, Mapping, mapped, read_memory};
+use crate::binaries::mapping::{self, MOST_PATH_BYTES, Mapping, mapped, read_memory};
 use mpisee_native_frames::unwind_rules::{HEADER_BYTES, frames_address};
 use mpisee_symbols::{LoadedObject, find_object};
 use std::borrow::Cow;
@@ -44,7 +44,7 @@ pub fn objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
 /// The same by what every C library has.
 fn locked_objects_at(addresses: &[usize]) -> Vec<Option<Object>> {
     let empty = |_: &usize| {
-        let (name, build_id) = (Vec::with_capacity(MOST_NAME_BYTES), Vec::with_capacity(MOST_BUILD_ID_BYTES));
+        let (name, build_id) = (Vec::with_capacity(MOST_PATH_BYTES), Vec::with_capacity(MOST_BUILD_ID_BYTES));
         Object { range: 0..0, bias: 0, name, build_id, layout: 0 }
     };
     let mut objects: Vec<Object> = addresses.iter().map(empty).collect();
@@ -88,7 +88,7 @@ fn described(mapping: &Mapping) -> Option<Object> {
         let note_bytes = copied(note.start, note.bytes)?;
         build_id_among(&note_bytes, note.align).map(<[u8]>::to_vec)
     });
-    let name = mapping.name(&mut [0; MOST_NAME_BYTES])?.to_vec();
+    let name = mapping.path()?;
     let object =
         Object { range, bias, name, build_id: build_id.unwrap_or_default(), layout: layout(&headers) };
     Some(object).filter(|object| !object.range.is_empty())

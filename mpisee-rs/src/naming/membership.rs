@@ -5,8 +5,8 @@ use crate::mpi::abi::{Comm, Group};
 use crate::mpi::query::{free_group, group_of, size_of_group, translate};
 use crate::state::communicator::Communicator;
 use crate::state::world::World;
+use mpisee_profile::segment::hash::Hash;
 use mpisee_profile::segment::log::{Created, Runs};
-use mpisee_profile::segment::membership::Hash;
 use mpisee_profile::{CommRank, WorldRank};
 
 /// The members of a communicator.

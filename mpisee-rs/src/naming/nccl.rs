@@ -13,8 +13,8 @@ use super::ROWS;
 use super::overhead::Naming;
 use crate::state::nccl::{Creation, NCCL};
 use crate::state::world::World;
+use mpisee_profile::segment::hash::hash;
 use mpisee_profile::segment::log::{Created, Run, Runs};
-use mpisee_profile::segment::membership::hash;
 use mpisee_profile::{CommId, CommRank, Operation};
 
 /// Enters a communicator of `size` ranks, `rank` of which has this `handle` for it; returns its number. The ranks of one

@@ -439,11 +439,12 @@ fn fill_header(world: &World, before: Moment) {
     header.state.store(state::ACTIVE, Ordering::Release);
 }
 
+/// The name of the host; one of [`HOST_BYTES`] bytes, the most that Linux allows, has no zero at its end.
 fn host_name() -> [u8; HOST_BYTES] {
-    let mut name = [0u8; HOST_BYTES];
-    // SAFETY: the length leaves the last byte zero.
-    unsafe { libc::gethostname(name.as_mut_ptr().cast(), HOST_BYTES - 1) };
-    name
+    let mut name = [0u8; HOST_BYTES + 1];
+    // SAFETY: there is room for as many bytes as are said.
+    unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len()) };
+    std::array::from_fn(|at| name[at])
 }
 
 /// The first line of `MPI_Get_library_version`.

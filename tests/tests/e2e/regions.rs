@@ -1,6 +1,7 @@
 //! Named regions, and recording that is switched off and on.
-use mpisee_tests::{Run, Tables, on_each_mpi};
+use mpisee_tests::{Place, Run, Tables, on_each_mpi, within};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// In which region each MPI_Allreduce of `regions.c` is, by its bytes.
 const WHERE: &[(u64, &str)] = &[
@@ -145,5 +146,46 @@ fn recording_stops_where_the_program_says_so() {
         assert_eq!(tables.sum("W_d1", "MPI_Allreduce").bytes, 2 * 227);
         assert!(tables.run.recording_was_off);
         finished.check();
+    });
+}
+
+/// Asserts what `beyond_limits.c` has on each rank: 1638 regions `step/step/…`, the most for which a path has room, two with names that are
+/// cut, and one of no name.
+fn assert_beyond_limits(tables: &Tables) {
+    const MOST_BYTES: usize = 8192;
+    for rank in 0..2 {
+        let of_rank = |row: &&mpisee_profile::rows::RegionRow| row.rank == rank;
+        let paths: BTreeSet<&str> =
+            tables.regions.iter().filter(of_rank).map(|row| row.region.as_str()).collect();
+        let cut: Vec<&&str> = paths.iter().filter(|path| path.starts_with("rrr")).collect();
+        assert!(cut.iter().all(|path| path.len() == MOST_BYTES && path.contains('…')), "rank {rank}");
+        assert_eq!((cut.len(), paths.contains("_")), (2, true), "rank {rank}");
+        assert_eq!(paths.len(), (MOST_BYTES + 1) / "/step".len() + 3, "rank {rank}");
+        let in_steps = tables.calls.iter().filter(|row| row.rank == rank && row.region.starts_with("step"));
+        assert_eq!(in_steps.map(|row| row.calls).sum::<u64>(), 2000, "rank {rank}: no call is lost");
+        let said = format!("rank {rank} has regions that are counted in the region around them");
+        assert!(tables.run.notes.iter().any(|note| note.starts_with(&said)), "{:?}", tables.run.notes);
+    }
+}
+
+#[test]
+fn regions_beyond_the_limits_are_cut_or_joined() {
+    on_each_mpi(|mpi| {
+        let finished = Run::new(mpi, "regions/beyond_limits").ranks(2).profiled();
+        assert_beyond_limits(finished.tables());
+        finished.check();
+    });
+}
+
+#[test]
+fn regions_beyond_the_limits_are_recovered() {
+    on_each_mpi(|mpi| {
+        let place = Place::new();
+        let mut command = place.command(mpi, 2);
+        command.arg(mpi.compile("regions/beyond_limits")).arg("dies");
+        assert!(!within(Duration::from_secs(60), &mut command).status.success());
+        place.wait_for_ranks(&[]);
+        place.recover(&["--output", "recovered"]);
+        assert_beyond_limits(&place.tables("recovered.mpisee"));
     });
 }

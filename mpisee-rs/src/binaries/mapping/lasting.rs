@@ -1,7 +1,7 @@
 //! The objects that stay where they are as long as the process runs: the program, the library that counts its calls, and the libraries that
 //! these need. The loader maps them before the program begins, and unloads none of them, whatever the program closes.
 
-use super::{LinkMap, MOST_NAME_BYTES, at, link_map, program_start, read_memory};
+use super::{LinkMap, at, link_map, program_start, read_memory, read_text};
 use std::sync::OnceLock;
 
 /// Objects that are looked through at most.
@@ -84,8 +84,8 @@ impl Listed {
         // The loader has added where the object is, unless it cannot write there.
         let strings = of(DT_STRTAB).next().unwrap_or(0);
         let strings = if strings < map.bias { strings.wrapping_add(map.bias) } else { strings };
-        let string = |at: usize| text(strings.wrapping_add(at));
-        let path = text(map.name);
+        let string = |at: usize| read_text(strings.wrapping_add(at));
+        let path = read_text(map.name);
         let file = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default().to_vec();
         let own = of(DT_SONAME).next().map(string).unwrap_or_default();
         Listed { description, names: [own, file], needs: of(DT_NEEDED).map(string).collect() }
@@ -104,13 +104,6 @@ fn pair(address: usize) -> Option<[usize; 2]> {
     }
     let (first, second) = bytes.split_first_chunk()?;
     Some([usize::from_ne_bytes(*first), usize::from_ne_bytes(second.try_into().ok()?)])
-}
-
-/// A name that ends in a zero, of as many bytes as can be read.
-fn text(address: usize) -> Vec<u8> {
-    let mut room = [0; MOST_NAME_BYTES];
-    let bytes = read_memory(address, &mut room);
-    room[..bytes].split(|&byte| byte == 0).next().unwrap_or_default().to_vec()
 }
 
 #[cfg(test)]
