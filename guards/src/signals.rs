@@ -52,6 +52,8 @@ fn set_of(signals: impl IntoIterator<Item = c_int>) -> libc::sigset_t {
 
 impl<const COUNT: usize> Drop for Held<COUNT> {
     fn drop(&mut self) {
+        // A signal that is not pending sets it.
+        let _errno = errno::keep();
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: the sets are valid, and nothing is waited for.
         unsafe {

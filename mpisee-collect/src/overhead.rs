@@ -59,7 +59,7 @@ impl Overhead {
         let samples_of_one_weight = of_one_weight(samples);
         // Their squares are not kept: misses of caches vary by as much as they take on average.
         let hidden_at_most = hidden * (1.0 + ERRORS / samples_of_one_weight.sqrt());
-        let variance = f64::from_bits(snapshot.sampled[sampled::SQUARES]) / stand_for - mean * mean;
+        let variance = snapshot.sampled[sampled::SQUARES] as f64 / stand_for - mean * mean;
         let error = ERRORS * (variance.max(0.0) / samples_of_one_weight).sqrt();
         let in_loop = snapshot.overhead[overhead::THOUSAND_CALLS] as f64 / 1e3;
         let beside = BESIDE_THE_PROGRAM * (mean - error - in_loop).max(0.0);

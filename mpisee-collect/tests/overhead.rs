@@ -33,10 +33,7 @@ fn overhead_with(measured: &[i64], hidden: i64, rare: u64) -> Overhead {
     // Each stands for 50.
     set(sampled::CALLS, 50 * measured.len() as u64);
     set(sampled::TICKS, (50 * measured.iter().sum::<i64>()).cast_unsigned());
-    set(
-        sampled::SQUARES,
-        (50.0 * measured.iter().map(|&ticks| (ticks * ticks) as f64).sum::<f64>()).to_bits(),
-    );
+    set(sampled::SQUARES, 50 * measured.iter().map(|ticks| ticks.unsigned_abs().pow(2)).sum::<u64>());
     set(sampled::HIDDEN_TICKS, (50 * count * hidden).cast_unsigned());
     words.set(offset_of!(Header, overhead) + 8 * overhead::THOUSAND_CALLS, 33_000);
     words.set(offset_of!(Header, overhead) + 8 * overhead::RARE, rare);

@@ -33,7 +33,7 @@ use mpisee_collect::process as identity;
 use mpisee_collect::run::{RunSums, in_numbers};
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
-use mpisee_guards::{descriptors, signals};
+use mpisee_guards::{ThreadState, descriptors, keep_thread_state, signals};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::snapshot::RunEnd;
@@ -86,9 +86,11 @@ pub fn write_profile() {
 /// Memory that the end takes at least on a rank that writes nothing.
 const LEAST_MEMORY: usize = 4 << 20;
 
-/// Guards the program while files are written: no signal ends it, and no file gets the number of a standard descriptor.
-fn hold() -> (Option<signals::Held<2>>, descriptors::Held) {
-    (signals::hold([libc::SIGXFSZ, libc::SIGPIPE]), descriptors::hold())
+/// Guards the program while files are written: no signal ends it, no file gets the number of a standard descriptor, and the state of the
+/// thread stays as it is.
+fn hold() -> (Option<signals::Held<2>>, descriptors::Held, ThreadState) {
+    let kept = keep_thread_state();
+    (signals::hold([libc::SIGXFSZ, libc::SIGPIPE]), descriptors::hold(), kept)
 }
 
 /// Returns whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
@@ -160,9 +162,9 @@ pub fn end_without_mpi() {
         return;
     };
     let write = || {
+        let _held = hold();
         gpu_time::end_of_profile();
         if process::end() {
-            let _held = hold();
             const WHY: &str = "MPI is initialised after the first communicator of NCCL: the profile ends here, and has nothing of MPI";
             if world.rank.get() == 0 {
                 say(format_args!("{WHY}"));

@@ -1,8 +1,9 @@
 // Calls every MPI function that the preloaded libmpisee.so exports, for C and for Fortran, in each of its modes, and
-// compares what comes out of it, in the stub, with what went in. The arguments are the functions that begin and end
-// MPI.
+// compares what comes out of it, in the stub, with what went in, and the state of the thread after the call with that
+// before. The arguments are the functions that begin and end MPI.
 
-#define _GNU_SOURCE
+#include "thread_state.h"
+
 #include "stub.h"
 
 #include <dlfcn.h>
@@ -21,6 +22,8 @@ static bool without_code;
 
 static const char *mode;
 enum { MOST_FUNCTIONS = 8192 };
+// Of so many calls one lasts so long that the profiler looks where it comes from.
+enum { LONG_EACH = 16 };
 static bool driven[MOST_FUNCTIONS];
 static int failures;
 
@@ -29,9 +32,20 @@ typedef word shim(word, word, word, word, word, word, word, word, word, word, wo
 static shim *find(const char *name) { return (shim *)dlsym(RTLD_DEFAULT, name); }
 
 // More arguments than a function has do no harm: the caller takes them away again.
-static int call(shim *shim, const word *w) {
-    return (int)shim(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14],
-                     w[15]);
+static int call(const char *name, shim *shim, const word *w) {
+    int returned;
+    const char *changed;
+    pthread_cleanup_push(cancelled, &name);
+    set_state();
+    returned = (int)shim(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14],
+                         w[15]);
+    changed = changed_state();
+    pthread_cleanup_pop(0);
+    if (changed != NULL) {
+        fprintf(stderr, "%s, %s: it changed %s\n", name, mode, changed);
+        failures++;
+    }
+    return returned;
 }
 
 static int index_of(const char *name) {
@@ -50,7 +64,7 @@ static word make(const char *maker, char what) {
     if (shim == NULL) return fresh(what);
     word words[MOST_ARGUMENTS] = {0};
     prepare(function, words, 1);
-    call(shim, words);
+    call(maker, shim, words);
     for (int at = 0; at < function->parameters; at++)
         if (function->parameter[at].what == what && function->parameter[at].direction == 'w')
             return load(what, (void *)words[at]);
@@ -183,7 +197,8 @@ static void drive_once(int index, int code) {
     prepare(function, words, 0);
     memcpy(before, places[0], sizeof before);
     *watch() = (struct watch){.function = index, .code = code, .given = words, .before = before, .changed = -1};
-    int returned = call(shim, words);
+    watch()->lasts_long = tracking && index % LONG_EACH == 0;
+    int returned = call(function->name, shim, words);
     struct watch seen = *watch();
     if (!without_code) returned = returned_code(function, words, returned);
     watch()->function = -1;
@@ -220,19 +235,32 @@ static void drive_all(const char *in_mode, bool while_tracking, bool succeeding)
     }
 }
 
-// MPI_Pcontrol(0) switches recording off.
-static void switch_off(void) {
+static void control(word level, const char *name) {
     shim *pcontrol = find("MPI_Pcontrol");
-    if (pcontrol != NULL) call(pcontrol, (word[MOST_ARGUMENTS]){0});
+    if (pcontrol != NULL) call("MPI_Pcontrol", pcontrol, (word[MOST_ARGUMENTS]){level, (word)name});
+}
+
+// MPI_Pcontrol(0) switches recording off.
+static void switch_off(void) { control(0, NULL); }
+
+// Regions, one in the other, and recording switched.
+static void use_controls(void) {
+    mode = "regions";
+    for (int times = 0; times < 3; times++) control(0x4d505300, "region");
+    for (int times = 0; times < 3; times++) control(0x4d505301, NULL);
+    switch_off();
+    control(1, NULL);
 }
 
 int main(int count, char **arguments) {
     if (count != 3 || function_count > MOST_FUNCTIONS) return 2;
+    prepare_state();
     drive_all("before MPI_Init", false, false);
     mode = arguments[1];
     drive(index_of(arguments[1]), 0);
     drive_all("recording, the call succeeds", true, true);
     drive_all("recording, the call fails", true, false);
+    use_controls();
     switch_off();
     drive_all("recording is off, the call succeeds", true, true);
     drive_all("recording is off, the call fails", true, false);

@@ -63,6 +63,8 @@ struct watch {
     // the call arrives; negative for none.
     const char (*before)[PLACE];
     int changed;
+    // Whether the call takes some milliseconds.
+    bool lasts_long;
 };
 
 struct watch *watch(void);

@@ -212,7 +212,7 @@ pub mod sampled {
     pub const CALLS: usize = 1;
     /// Ticks of these.
     pub const TICKS: usize = 2;
-    /// The sum of the squares of a call's ticks over these: the bits of an `f64`.
+    /// The sum of the squares of a call's ticks over these, or `u64::MAX` where it is larger.
     pub const SQUARES: usize = 3;
     /// Ticks of these that no clock can show, as they pass before recording begins or overlap with MPI: those of as many cache lines
     /// and pages which were touched in the call before, too.

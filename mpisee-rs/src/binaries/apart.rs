@@ -6,7 +6,7 @@
 
 use super::stack_room;
 use crate::storage::clock;
-use mpisee_guards::{cancellation, signals};
+use mpisee_guards::{cancellation, errno, floating_point, signals};
 use mpisee_symbols::Address;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
@@ -142,6 +142,8 @@ fn process() -> i32 {
 }
 
 fn start(run: extern "C" fn(*mut c_void) -> *mut c_void, data: *mut c_void) -> Option<libc::pthread_t> {
+    // The thread begins with the environment that this one has now.
+    let (_errno, _floating_point) = (errno::keep(), floating_point::hold());
     let mut thread = MaybeUninit::uninit();
     let mut attributes = MaybeUninit::uninit();
     // SAFETY: attributes are used from when they are made to when they are destroyed; the thread gets what its function takes.

@@ -9,7 +9,7 @@ use crate::recording::RecordedCall;
 use crate::state::gpu::cuda_events::{self, Elapsed, Pair};
 use crate::state::world;
 use crate::storage::counters::{add, update};
-use mpisee_guards::errno;
+use mpisee_guards::{errno, floating_point};
 use mpisee_profile::nccl::{Comm, NcclCall, Stream};
 use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::{GpuTimeKey, size_class};
@@ -216,6 +216,8 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
         count_untimed(recorder, one.key);
         return Ok(());
     }
+    // The driver has times as numbers with a fraction.
+    let (_errno, _floating_point) = (errno::keep(), floating_point::hold());
     match one.pair.elapsed() {
         Elapsed::NotYet => return Err(one),
         Elapsed::Ns(ns) => {

@@ -19,7 +19,7 @@ use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
-use mpisee_guards::cancellation;
+use mpisee_guards::keep_thread_state;
 use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::{Code, MOST_PATH_FRAMES, MOST_PATH_LINES, Record};
 use mpisee_profile::segment::{PathKey, SlotKey};
@@ -201,9 +201,10 @@ pub fn of_nccl_call(
     if left_ns == 0 {
         return None;
     }
-    let ticks_per_ns = clock::since(began).get() as f64 / wall_ns.max(1) as f64;
+    // In integers: the program may trap inexact results of floating-point arithmetic.
+    let left = u128::from(left_ns) * u128::from(clock::since(began).get()) / u128::from(wall_ns.max(1));
     let start_ns = clock::core_ns();
-    let taken = paths.take(recorder, operation, caller, (left_ns as f64 * ticks_per_ns) as u64);
+    let taken = paths.take(recorder, operation, caller, u64::try_from(left).unwrap_or(u64::MAX));
     let Taken { number, is_typical, .. } = taken?;
     let took_ns = clock::core_ns().saturating_sub(start_ns);
     paths.nccl_walks_ns = paths.nccl_walks_ns.saturating_add(took_ns);
@@ -245,7 +246,7 @@ impl Paths {
         if left == 0 || !stack_room::is_left(stack_room::OF_WALK) {
             return None;
         }
-        let _not_cancelled = cancellation::hold();
+        let _kept = keep_thread_state();
         self.unwinder.limit_copying(left);
         let start = clock::ticks();
         let PathLookup { number, is_typical, is_unattributed } = self.find(recorder, operation, caller);

@@ -207,10 +207,10 @@ fn add_sample(sums: &[AtomicU64; 6], stands_for: u64, ticks: [u64; 2]) {
     sums[sampled::CALLS].fetch_add(stands_for, relaxed);
     sums[sampled::TICKS].fetch_add(weighted(outside), relaxed);
     sums[sampled::HIDDEN_TICKS].fetch_add(weighted(hidden), relaxed);
-    let square = stands_for as f64 * (outside as f64).powi(2);
-    let added = |bits| Some((f64::from_bits(bits) + square).to_bits());
+    // The program may trap inexact results of floating-point arithmetic.
+    let square = outside.unsigned_abs().saturating_pow(2).saturating_mul(stands_for);
     // Never refused.
-    let _ = sums[sampled::SQUARES].fetch_update(relaxed, relaxed, added);
+    let _ = sums[sampled::SQUARES].fetch_update(relaxed, relaxed, |sum| Some(sum.saturating_add(square)));
 }
 
 /// Begins to count down, in a thread that begins.

@@ -12,6 +12,7 @@ use crate::storage::counters::{Counters, update};
 use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::message::say;
+use mpisee_guards::keep_thread_state;
 use mpisee_profile::RegionId;
 use mpisee_profile::run::{ControlInfo, VariableInfo};
 use mpisee_profile::segment::fact::Fact;
@@ -166,6 +167,8 @@ pub fn switch(is_on: bool) {
 
 #[cold]
 fn read(cause: Cause, is_counted: bool) {
+    // Most values are numbers with a fraction.
+    let _kept = keep_thread_state();
     if let Some(watched) = &mut *lock() {
         watched.read(cause, HOT.region(), is_counted);
     }

@@ -2,6 +2,7 @@
 //! an allocation fails. So large buffers are allocated fallibly (`try_reserve`), and work of many small allocations begins only while
 //! memory is left, and is finished from a reserve.
 
+use mpisee_guards::errno;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::hint::black_box;
@@ -36,6 +37,8 @@ pub fn is_left(bytes: usize) -> bool {
 /// As [`is_left`] for what the C library takes itself, which has no reserve.
 pub fn is_left_to_all(bytes: usize) -> bool {
     let Ok(layout) = Layout::array::<u8>(bytes.max(1)) else { return false };
+    // Without memory it is set, and the program goes on.
+    let _errno = errno::keep();
     // SAFETY: the size is not zero. Unseen by the compiler, which leaves out memory that nobody uses.
     let room = black_box(unsafe { System.alloc(layout) });
     if !room.is_null() {
@@ -93,6 +96,7 @@ impl Allocator {
 // SAFETY: memory is the C library's, or a part of the reserve that is given out once.
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let _errno = errno::keep();
         // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this.
         let place = unsafe { System.alloc(layout) };
         if place.is_null() { self.take(layout) } else { place }
@@ -100,18 +104,21 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         if !self.has(place) {
+            let _errno = errno::keep();
             // SAFETY: `place` is from an allocator of this type with this layout, and not from the reserve: it is the C library's.
             unsafe { System.dealloc(place, layout) }
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let _errno = errno::keep();
         // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this. The reserve is zero at first.
         let place = unsafe { System.alloc_zeroed(layout) };
         if place.is_null() { self.take(layout) } else { place }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        let _errno = errno::keep();
         if !self.has(place) {
             // SAFETY: `place` is from an allocator of this type with this layout, and not from the reserve: it is the C library's; `size`
             // is not zero.

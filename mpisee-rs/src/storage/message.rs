@@ -3,7 +3,7 @@
 //! Printing never harms the program: where stderr was closed or replaced nothing is printed, and neither a pipe without a reader, or with one
 //! that does not read, nor a file beyond `RLIMIT_FSIZE` ends the program or delays it for long.
 
-use mpisee_guards::signals;
+use mpisee_guards::{cancellation, errno, signals};
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -49,6 +49,7 @@ impl Write for Line {
 
 /// Writes one line. A stderr that is closed, replaced, or full for longer than a second gets nothing.
 pub fn say(text: Arguments<'_>) {
+    let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
     let known = STDERR.each_ref().map(|number| number.load(Ordering::Relaxed));
     let mut line = Line(Vec::new());
     if stderr() != Some(known) || writeln!(line, "mpisee: {text}").is_err() {

@@ -28,6 +28,7 @@ use crate::storage::frame::CalledFrom;
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
 use mpisee_collect::process as identity;
+use mpisee_guards::keep_thread_state;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::run::WITHOUT_MPI;
 use mpisee_profile::segment::awaited::{self, Wildcards};
@@ -67,6 +68,7 @@ pub unsafe fn init_thread(make: impl FnOnce() -> c_int) -> c_int {
 /// # Safety
 /// See [`init`].
 pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
+    let kept = keep_thread_state();
     gpu_time::end_of_profile();
     let _inside = publish_call(active_call::CurrentFunction::Finalize, CommId::WORLD, sites::called_from());
     if process::is_tracking() {
@@ -75,6 +77,7 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
+    drop(kept);
     make()
 }
 
@@ -142,6 +145,7 @@ fn begin() -> Option<StartingProfiler> {
 
 /// The same with an MPI of that version, if it has one that is to be recorded.
 fn begin_with(version: impl FnOnce() -> Option<String>) -> Option<StartingProfiler> {
+    let _kept = keep_thread_state();
     launched::note_begin();
     let began_ns = clock::monotonic_ns();
     let started = || {
@@ -227,6 +231,7 @@ pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
 }
 
 fn guarded(start: impl FnOnce()) {
+    let _kept = keep_thread_state();
     if catch_unwind(AssertUnwindSafe(start)).is_err() {
         process::set_mode(Mode::Bystander);
         say(format_args!("starting failed inside the profiler; the program runs without it"));

@@ -6,6 +6,7 @@ use crate::state::region::REGIONS;
 use crate::state::sampled_overhead::Rare;
 use crate::state::switching::{follow, switch};
 use crate::state::world;
+use mpisee_guards::keep_thread_state;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;
@@ -39,6 +40,7 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
     if let Some(world) = world::world().filter(|_| process::is_tracking()) {
         // No call that is sampled: a region's begin or end takes as long as many of them.
         let _rare = Rare::begin(world);
+        let _kept = keep_thread_state();
         let done = catch_unwind(|| match level {
             // An earlier request from outside comes first: the last word holds.
             level::OFF | level::ON => {

@@ -56,6 +56,7 @@ mod soak;
 mod stacks;
 mod stub;
 mod sums;
+mod thread_state;
 mod threads;
 mod top;
 mod variables;

@@ -1,7 +1,7 @@
 //! Every shim hands its call on as it came: one call of its own twin, with the same arguments bit by bit, which point to
 //! what they pointed to, and the twin's return code. So for C and for Fortran, there also without the error code where
 //! it may be left away. It is tried without an MPI: `tests/stub/` has a library that takes its place and a program that
-//! drives every function which libmpisee.so exports.
+//! drives every function which libmpisee.so exports. The thread that calls has an unusual state, which no function changes.
 
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;

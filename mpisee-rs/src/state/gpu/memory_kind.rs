@@ -12,7 +12,7 @@ use crate::mpi::abi::IN_PLACE;
 use crate::state::world;
 use crate::storage::hot::HOT;
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute};
-use mpisee_guards::{cancellation, errno};
+use mpisee_guards::{errno, keep_thread_state};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::active_call;
 use mpisee_symbols::{LoadedObject, find_object};
@@ -135,7 +135,7 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 /// Looks whether the program has loaded the driver since.
 #[cold]
 pub fn look_for_driver() {
-    let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
+    let _kept = keep_thread_state();
     // An MPI may have loaded HSA where the program loads CUDA's driver later, and the program may load a driver that it does not initialise.
     if !IS_INITIALISED.load(Ordering::Relaxed) {
         apart::wait();

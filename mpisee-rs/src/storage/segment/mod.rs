@@ -7,6 +7,7 @@ use crate::storage::patience::PatientMutex;
 use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
 use file::{FirstExtent, Refusal, SharedFile, create_file, limit_of, map_private};
+use mpisee_guards::errno;
 use mpisee_profile::segment::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES, Slot,
 };
@@ -332,6 +333,7 @@ impl Growth {
 
     /// Maps an extent of `bytes` bytes, from the file while that has room, else private.
     fn map_extent(&mut self, extents: &Extents, bytes: usize) -> io::Result<()> {
+        let _errno = errno::keep();
         let (from, to) = (self.mapped, self.mapped + bytes);
         if to > most_bytes() || !extents.make_room(from, to) {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
@@ -395,6 +397,7 @@ fn most_bytes() -> usize {
 
 /// Returns whether the process may have as much more memory.
 pub fn has_memory(bytes: usize) -> bool {
+    let _errno = errno::keep();
     let Ok(room) = map_private(bytes, None) else { return false };
     // SAFETY: it was mapped here, and nothing is in it.
     unsafe { libc::munmap(room.cast(), bytes) };
