@@ -59,5 +59,6 @@ mod sums;
 mod thread_state;
 mod threads;
 mod top;
+mod valgrind;
 mod variables;
 mod without_order;

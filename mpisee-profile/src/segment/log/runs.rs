@@ -121,6 +121,10 @@ impl Runs {
     }
 
     /// The number of runs.
+    ///
+    /// Not inlined: of an `Option<Runs>` that is `None`, the compiler may load what would be the number before it looks whether there is
+    /// one, and valgrind then reports a program that depends on a value which was never set.
+    #[inline(never)]
     pub fn run_count(&self) -> usize {
         self.0.len()
     }

@@ -1,0 +1,98 @@
+//! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of each kind.
+
+use mpisee_tests::{Mpi, Place, on_each_mpi, within};
+use std::time::Duration;
+
+/// MPI under valgrind takes a minute or two on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Beginnings of the files of a C library and of valgrind, whose functions work for others.
+const HELPERS: [&str; 5] = ["libc.", "libc-", "ld-linux", "libpthread", "vgpreload_"];
+
+/// The text of the elements `name` in XML that valgrind has written.
+fn elements<'x>(xml: &'x str, name: &str) -> impl Iterator<Item = &'x str> {
+    let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
+    xml.split(&begin)
+        .skip(1)
+        .filter_map(move |rest| Some(rest.split_once(&end)?.0))
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// Returns whether the code in which an error appears is the library's, or that of a helper that it has called. What stays allocated to the
+/// end is no error.
+fn is_of_library(error: &str) -> bool {
+    if elements(error, "kind").any(|kind| kind.starts_with("Leak_")) {
+        return false;
+    }
+    let Some(stack) = elements(error, "stack").next() else { return false };
+    let files = elements(stack, "obj").map(|path| path.rsplit('/').next().unwrap_or_default());
+    let mut files = files.skip_while(|file| HELPERS.iter().any(|helper| file.starts_with(helper)));
+    files.next().is_some_and(|file| file.starts_with("libmpisee"))
+}
+
+/// The errors of each rank under valgrind.
+fn errors(mpi: &Mpi) -> Vec<Vec<String>> {
+    let place = Place::new();
+    let mut command = place.command(mpi, 2);
+    command.args([
+        "--output",
+        "test.mpisee",
+        "valgrind",
+        "--xml=yes",
+        "--xml-file=rank-%p.xml",
+        "--num-callers=40",
+    ]);
+    command.arg(mpi.compile("lifecycle/each_kind"));
+    let output = within(LIMIT, &mut command);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {}\n{said}", mpi.name, output.status);
+    let tables = place.tables("test.mpisee");
+    for call in ["MPI_Mrecv", "MPI_Scan", "MPI_Startall", "MPI_Comm_idup", "MPI_Put", "MPI_File_iread_at"] {
+        assert_eq!(
+            tables.sum_where(|row| row.call == call).calls,
+            if call == "MPI_Mrecv" { 1 } else { 2 * times(call) }
+        );
+    }
+    let files = std::fs::read_dir(place.folder()).expect("the folder is there");
+    let files = files.map(|file| file.expect("it can be listed").path());
+    let written = files.filter(|path| path.extension().is_some_and(|extension| extension == "xml"));
+    let texts = written.map(|path| std::fs::read_to_string(path).expect("it is text"));
+    texts.map(|xml| elements(&xml, "error").map(str::to_owned).collect()).collect()
+}
+
+/// How often a rank makes a call.
+fn times(call: &str) -> u64 {
+    if call == "MPI_Startall" { 2 } else { 1 }
+}
+
+#[test]
+fn valgrind_finds_no_error_in_the_library() {
+    on_each_mpi(|mpi| {
+        let errors = errors(mpi);
+        assert_eq!(errors.len(), 2, "{}: a file for each rank", mpi.name);
+        for error in errors.iter().flatten() {
+            assert!(!is_of_library(error), "{}: {error}", mpi.name);
+        }
+    });
+}
+
+#[test]
+fn errors_are_told_apart_by_whose_code_makes_them() {
+    let error = |files: &[&str]| {
+        let frames: String =
+            files.iter().map(|file| format!("<frame><obj>/lib/{file}</obj></frame>")).collect();
+        format!("<kind>UninitCondition</kind><stack>{frames}</stack><auxwhat/><stack></stack>")
+    };
+    let leak = error(&["libmpisee.so"]).replace("UninitCondition", "Leak_PossiblyLost");
+    assert!(!is_of_library(&leak));
+    for (files, expected) in [
+        (&["libmpisee.so", "each_kind"][..], true),
+        (&["vgpreload_memcheck-amd64-linux.so", "libc.so.6", "libmpisee.so", "each_kind"], true),
+        (&["libmpi.so.40", "libmpisee.so", "each_kind"], false),
+        (&["vgpreload_memcheck-amd64-linux.so", "libucp.so.0", "libmpisee.so"], false),
+        (&["each_kind"], false),
+    ] {
+        assert_eq!(is_of_library(&error(files)), expected, "{files:?}");
+    }
+}
