@@ -108,8 +108,8 @@ enum { NUMBERED = 0x520000000000 };
 // The upper bits are such that it is no predefined handle: of MPICH's, they tell where the object is.
 word fresh(char what) {
     static word count;
-    count += 16;
-    return (width(what) == 8 ? NUMBERED : 0x84000000) + count;
+    word own = __atomic_add_fetch(&count, 16, __ATOMIC_RELAXED);
+    return (width(what) == 8 ? NUMBERED : 0x84000000) + own;
 }
 
 // In Fortran a handle that is a pointer in C is a number.

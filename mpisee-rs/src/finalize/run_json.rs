@@ -66,7 +66,7 @@ fn program(world: &World) -> Program {
         command: command_line(),
         library: world.library_version.clone(),
         flavour: if process::is_without_mpi() { String::new() } else { FLAVOUR.to_owned() },
-        thread_level: world.thread_level.to_owned(),
+        thread_level: world.thread_level().to_owned(),
         job: batch_job(),
         notes: notes(world).collect(),
         variables,

@@ -9,6 +9,7 @@ use mpisee_profile::options::Options;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, Once, PoisonError};
 
 /// The members of each communicator or group by its handle, whose first one is [`FIRST_HANDLE`].
@@ -51,7 +52,8 @@ impl FakeMpi {
                 start_realtime_ns: 0,
                 library_version: String::new(),
                 reports_isendrecv_status: true,
-                thread_level: "single",
+                thread_level_of_init: "single",
+                has_had_session: AtomicBool::new(false),
                 ticks_are_tsc: false,
                 notes: Vec::new(),
             },

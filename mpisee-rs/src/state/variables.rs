@@ -92,7 +92,7 @@ pub fn begin(world: &'static World) {
     }
     // The level that MPI has provided already.
     let level = ["single", "funneled", "serialized", "multiple"];
-    let level = level.iter().position(|&name| name == world.thread_level).unwrap_or(3);
+    let level = level.iter().position(|&name| name == world.thread_level()).unwrap_or(3);
     let in_use = variables_in_use();
     if !tool::init(constant::THREAD_LEVELS[level]) {
         return complain(

@@ -10,7 +10,7 @@ use mpisee_profile::options::Options;
 use mpisee_profile::segment::NotSeen;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The processes of one `MPI_COMM_WORLD`, or of the sessions of a program without one, as this process sees them.
 pub struct World {
@@ -27,7 +27,10 @@ pub struct World {
     pub library_version: String,
     /// True if the status of `MPI_Isendrecv` describes its receive.
     pub reports_isendrecv_status: bool,
-    pub thread_level: &'static str,
+    /// The thread level of `MPI_Init`; where recording began otherwise, the highest.
+    pub thread_level_of_init: &'static str,
+    /// True once the program has opened a session, which has a thread level of its own.
+    pub has_had_session: AtomicBool,
     pub ticks_are_tsc: bool,
     /// Sentences for `run.json`.
     pub notes: Vec<String>,
@@ -37,6 +40,13 @@ pub struct World {
 unsafe impl Send for World {}
 // SAFETY: the handles are only copied; everything else in it is `Sync`.
 unsafe impl Sync for World {}
+
+impl World {
+    /// The thread level of the program. That of a session is not asked: the highest is assumed.
+    pub fn thread_level(&self) -> &'static str {
+        if self.has_had_session.load(Ordering::Relaxed) { "multiple" } else { self.thread_level_of_init }
+    }
+}
 
 static WORLD: OnceLock<World> = OnceLock::new();
 

@@ -32,6 +32,7 @@ use mpisee_guards::keep_thread_state;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::run::WITHOUT_MPI;
 use mpisee_profile::segment::awaited::{self, Wildcards};
+use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::{HOST_BYTES, Header, state};
 use mpisee_profile::segment::log::Runs;
 use mpisee_profile::segment::{Moment, active_call};
@@ -40,7 +41,7 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// `MPI_Init` (MPI 4.1, 11.2.1).
 ///
@@ -352,8 +353,6 @@ fn start(started: StartingProfiler, processes: Processes) {
         complaints.iter().chain(&complaint).for_each(|complaint| say(format_args!("{complaint}")));
     }
     let unfit = processes.notes(size, &version);
-    // Each session has its own thread level; the highest is assumed.
-    let thread_level = if has_world { thread_level() } else { "multiple" };
     let record = options.record;
     let installed = world::install(World {
         options,
@@ -365,12 +364,13 @@ fn start(started: StartingProfiler, processes: Processes) {
         start_realtime_ns: clock::realtime_ns(),
         reports_isendrecv_status: reports_isendrecv_status(has_world, predefined),
         library_version: version,
-        thread_level,
+        thread_level_of_init: if has_world { thread_level() } else { "multiple" },
+        has_had_session: AtomicBool::new(false),
         ticks_are_tsc: clock::is_tsc(),
         notes: complaint.into_iter().chain(unfit).chain(launched::not_counted()).collect(),
     });
     let Some(world) = world::world().filter(|_| installed) else { return };
-    if thread_level == "multiple" {
+    if world.thread_level() == "multiple" {
         share();
     }
     naming::log_predefined(world, world.rank.in_world(), Runs::first(size));
@@ -403,6 +403,20 @@ fn begin_tracking(world: &'static World, has_world: bool) {
     memory_kind::look_for_driver();
     finalize::log_facts(world);
     variables::begin(world);
+}
+
+/// The program opens a session beside a world that may have a lower thread level than `MPI_THREAD_MULTIPLE`: from now on several threads
+/// may call MPI at the same time.
+///
+/// It is called before the session is made. A thread that is in a table at this moment, as of a single one, has left the table long before
+/// another thread can use what the session makes.
+pub fn note_session(world: &World) {
+    if !process::is_tracking() || world.thread_level() == "multiple" {
+        return;
+    }
+    world.has_had_session.store(true, Ordering::Relaxed);
+    share();
+    world.segment.log(&Fact::ThreadLevel.record(world.thread_level()));
 }
 
 /// Several threads call MPI at the same time.

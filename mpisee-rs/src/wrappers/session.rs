@@ -9,7 +9,7 @@
 #![allow(dead_code)]
 
 use super::creation::created;
-use super::lifecycle::start_without_world;
+use super::lifecycle::{note_session, start_without_world};
 use crate::finalize;
 use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Group, Raw, Session, constant};
@@ -32,6 +32,9 @@ static STARTING: Mutex<()> = Mutex::new(());
 /// The arguments are those of the application's call; so for every function here.
 pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c_int) -> c_int {
     finalize::end_without_mpi();
+    if let Some(world) = world::world() {
+        world::guarded(|| note_session(world));
+    }
     let code = make();
     if code == constant::SUCCESS {
         process::session_began();

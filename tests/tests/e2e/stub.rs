@@ -40,7 +40,10 @@ impl Stub {
         let version = format!("-DLIBRARY_VERSION={library_version:?}");
         let shared = ["-shared", "-fPIC", family, &version];
         cc(&shared, &[sources.join("stub_mpi.c"), sources.join("stub.c")], &library);
-        cc(&["-Wl,-rpath,$ORIGIN", family], &[sources.join("driver.c"), library], &driver);
+        for program in ["driver", "session_threads"] {
+            let source = sources.join(program).with_extension("c");
+            cc(&["-Wl,-rpath,$ORIGIN", family], &[source, library.clone()], &folder.join(program));
+        }
         Stub { driver }
     }
 
@@ -132,5 +135,30 @@ fn every_shim_makes_exactly_the_call_that_it_stands_for() {
             assert_eq!(tables.not_seen(NotSeen::InternalError), 0, "{}", mpi.name);
             eprintln!("{}: {} functions driven after {init}", mpi.name, driven.len());
         }
+    });
+}
+
+#[test]
+fn threads_of_a_session_beside_a_world_of_one_thread_are_counted_exactly() {
+    const THREADS: u64 = 8;
+    const REQUESTS: u64 = 20_000;
+    on_each_mpi(|mpi| {
+        if !mpi.counted_functions().contains("MPI_Session_init") {
+            return;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        Stub::compile(mpi, &description(mpi).0, folder.path());
+        let mut command = Command::new(folder.path().join("session_threads"));
+        command.args([THREADS, REQUESTS].map(|number| number.to_string())).current_dir(folder.path());
+        command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", profile(folder.path(), "threads"));
+        let output = within(Duration::from_secs(120), &mut command);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{}: {}\n{said}", mpi.name, output.status);
+        let tables = Tables::read(&profile(folder.path(), "threads"), &said);
+        assert_eq!(tables.run.mpi.thread_level, "multiple");
+        for call in ["MPI_Irecv", "MPI_Wait"] {
+            assert_eq!(tables.of_rank("W", call, 0).calls, THREADS * REQUESTS, "{}: {call}", mpi.name);
+        }
+        assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
     });
 }
