@@ -23,7 +23,7 @@ static bool without_code;
 static const char *mode;
 enum { MOST_FUNCTIONS = 8192 };
 // Of so many calls one lasts so long that the profiler looks where it comes from.
-enum { LONG_EACH = 16 };
+enum { LONG_EACH = 64 };
 static bool driven[MOST_FUNCTIONS];
 static int failures;
 

@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+/// The programs take a second or two; only one that hangs takes as long as this on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
 /// Output of the program.
 struct Driven {
     /// The functions that it called.
@@ -52,7 +55,7 @@ impl Stub {
         let mut command = Command::new(&self.driver);
         command.args([init, finalize]).current_dir(folder).env("LD_PRELOAD", mpi.library());
         command.env("MPISEE_OUTPUT", profile(folder, init));
-        let output = within(Duration::from_secs(120), &mut command);
+        let output = within(LIMIT, &mut command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{}, {init}: {}\n{said}", mpi.name, output.status);
         let stdout = String::from_utf8_lossy(&output.stdout);
@@ -151,7 +154,7 @@ fn threads_of_a_session_beside_a_world_of_one_thread_are_counted_exactly() {
         let mut command = Command::new(folder.path().join("session_threads"));
         command.args([THREADS, REQUESTS].map(|number| number.to_string())).current_dir(folder.path());
         command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", profile(folder.path(), "threads"));
-        let output = within(Duration::from_secs(120), &mut command);
+        let output = within(LIMIT, &mut command);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{}: {}\n{said}", mpi.name, output.status);
         let tables = Tables::read(&profile(folder.path(), "threads"), &said);
