@@ -293,8 +293,8 @@ impl Watch {
             None => segments::own_user()?,
         };
         let wanted = JobSelection::within(&args.segments, args.which.as_deref(), user)?;
-        let stacks = || RefCell::new(CallStacks::new(SearchDirs(args.source.clone())));
-        Ok(Watch { wanted, stacks: args.stacks.then(stacks) })
+        let stacks = || CallStacks::new(SearchDirs(args.source.clone())).map(RefCell::new);
+        Ok(Watch { wanted, stacks: args.stacks.then(stacks).transpose()? })
     }
 
     /// Looks at everything once.
