@@ -49,7 +49,8 @@ pub struct Recovered<'w> {
 /// A segment that cannot be read after all, and why.
 pub type Unreadable<'w> = (&'w Segment, String);
 
-/// Writes the profile of the processes that ended; none if no segment can be read. `deadlocks` are those of these processes.
+/// Writes the profile of the processes that ended; none if no segment can be read. `deadlocks` are
+/// those of these processes.
 pub fn recover<'w>(
     world: &'w WorldSegments,
     wish: Overrides,

@@ -513,7 +513,8 @@ pub const NOT_COUNTED: &str = "MPISEE_NOT_COUNTED";
 /// The folders in which `mpisee-through` looks for debug information, as in PATH.
 pub const DEBUG_DIRS: &str = "MPISEE_DEBUGINFO";
 
-/// The file with the user's libraries and functions that call MPI for programs: `mpisee-through` shows their callers.
+/// The file with the user's libraries and functions that call MPI for programs: `mpisee-through`
+/// shows their callers.
 pub const SKIP_FRAMES: &str = "MPISEE_SKIP_FRAMES";
 
 /// Where agents send what they read: `HOST:PORT` of `mpisee-through serve`.
@@ -522,8 +523,9 @@ pub const SERVER: &str = "MPISEE_SERVE";
 /// The token that `mpisee-through serve` asks of its clients.
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
-/// Variables that are no options: two of the launcher's, four of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu-kernels.md has the one,
-/// bench/gpu_cost.cu the other.
+/// Variables that are no options: two of the launcher's, four of `mpisee-through`, and two for
+/// developers of the GPU tracer, of which docs/gpu-kernels.md has the one, bench/gpu_cost.cu the
+/// other.
 const NO_OPTIONS: [&str; 8] =
     [LAUNCHED, NOT_COUNTED, DEBUG_DIRS, SKIP_FRAMES, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 

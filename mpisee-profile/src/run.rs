@@ -154,7 +154,8 @@ fn call_text(
 pub struct EndedDeadlock {
     /// Each rank with its call. It waited for the next one, the last for the first.
     pub cycle: Vec<BlockedRank>,
-    /// Ranks that waited for one of them, directly or by way of others, as in the column `members` of comms.csv.
+    /// Ranks that waited for one of them, directly or by way of others, as in the column `members`
+    /// of comms.csv.
     pub behind: String,
 }
 
@@ -178,7 +179,8 @@ pub struct BlockedRank {
 }
 
 impl EndedDeadlock {
-    /// One sentence without its full stop; `place` says where in the program a site is, if that is known.
+    /// One sentence without its full stop; `place` says where in the program a site is, if that is
+    /// known.
     pub fn sentence(&self, mut place: impl FnMut(SiteId) -> Option<String>) -> String {
         let call = |one: &BlockedRank| {
             let place = one.site.and_then(&mut place);
@@ -217,8 +219,8 @@ impl Wait {
     }
 }
 
-/// `ranks 0 -> 1 -> 0 wait for each other: rank 0 in …; rank 1 in …; rank 2 waits for them`, of a cycle of so many ranks, of which the
-/// first are `shown`, [`MOST_OF_CYCLE`] at most.
+/// `ranks 0 -> 1 -> 0 wait for each other: rank 0 in …; rank 1 in …; rank 2 waits for them`, of a
+/// cycle of so many ranks, of which the first are `shown`, [`MOST_OF_CYCLE`] at most.
 pub fn cycle_sentence(shown: &[(u32, String)], ranks: usize, behind: &RankSet, wait: Wait) -> String {
     let more = ranks.saturating_sub(shown.len());
     let mut way: Vec<String> = shown.iter().map(|(rank, _)| rank.to_string()).collect();
@@ -361,8 +363,8 @@ pub struct RunInfo {
     /// The last calls of ranks that ended without `MPI_Finalize`, those of the longest stay first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_in: Vec<EndedIn>,
-    /// Deadlocks of ranks that ended without `MPI_Finalize`: those that follow for certain from their last calls and from what was sent and
-    /// received.
+    /// Deadlocks of ranks that ended without `MPI_Finalize`: those that follow for certain from
+    /// their last calls and from what was sent and received.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deadlocks: Vec<EndedDeadlock>,
     /// The clock that measured time: `tsc` or `monotonic`.

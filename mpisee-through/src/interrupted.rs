@@ -41,7 +41,8 @@ fn listed(view: &ProfileView, is_meant: fn(&EndedIn) -> bool) -> String {
     sentences.chain(more).collect()
 }
 
-/// A sentence for each deadlock of the ranks that ended, with function and line as far as they are known.
+/// A sentence for each deadlock of the ranks that ended, with function and line as far as they are
+/// known.
 pub fn deadlocks(view: &ProfileView) -> Vec<String> {
     let deadlocks = &view.run().deadlocks;
     // What cannot be read is an error of the commands on sites.

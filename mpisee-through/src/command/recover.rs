@@ -31,12 +31,13 @@ EXAMPLES:
 
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
 ///
-/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. Each run of which
-/// there are segments becomes a profile of its own, unless --only chooses some; --list shows the runs. The segments
-/// of one run become one profile NAME.mpisee, or NAME-2.mpisee where that exists, which says that it is incomplete, which ranks it has,
-/// which are missing, and in which MPI call each rank was. Where the last calls prove that ranks waited for each other, it names that
-/// deadlock. Segments of processes that run are left alone. The process of a
-/// segment from another node is assumed to have ended.
+/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. Each run
+/// of which there are segments becomes a profile of its own, unless --only chooses some; --list
+/// shows the runs. The segments of one run become one profile NAME.mpisee, or NAME-2.mpisee where
+/// that exists, which says that it is incomplete, which ranks it has, which are missing, and in
+/// which MPI call each rank was. Where the last calls prove that ranks waited for each other, it
+/// names that deadlock. Segments of processes that run are left alone. The process of a segment
+/// from another node is assumed to have ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecoverArgs {

@@ -66,8 +66,8 @@ pub struct Sites {
 impl Sites {
     /// The call sites of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
     ///
-    /// # Errors
-    /// Of a table or a list of frames to skip that cannot be read, of servers that cannot be asked, and of `dirs` that are no folders.
+    /// # Errors Of a table or a list of frames to skip that cannot be read, of servers that cannot
+    /// be asked, and of `dirs` that are no folders.
     pub fn of(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Option<Self>> {
         if args.debuginfod
             && let Some(problem) = DebugFiles::servers_problem()

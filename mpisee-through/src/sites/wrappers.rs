@@ -1,7 +1,8 @@
 //! Libraries and functions that call MPI for the program: the call that matters is the one into them.
 //!
-//! A library is known by the path of its file: by its name ([`LIBRARIES`]), or as part of a Python package ([`PACKAGES`]). Users
-//! add patterns in a file ([`read_patterns`]) or with `--skip-frames`.
+//! A library is known by the path of its file: by its name ([`LIBRARIES`]), or as part of a Python
+//! package ([`PACKAGES`]). Users add patterns in a file ([`read_patterns`]) or with
+//! `--skip-frames`.
 
 use super::frames::{SiteFrame, file_name};
 use anyhow::{Context, Result};
@@ -121,7 +122,8 @@ const PACKAGES: &[&str] = &[
 /// Frames of Python's own library, which calls what the program gave it: `runpy`, `threading`, `contextlib`.
 const PYTHON: &str = "Python";
 
-/// The known package of Python that a file is of, a line of Python or an extension; or Python itself.
+/// The known package of Python that a file is of, a line of Python or an extension; or Python
+/// itself.
 fn package_of(file: &str) -> Option<&'static str> {
     if file.starts_with("<frozen ") {
         return Some(PYTHON);
@@ -146,7 +148,8 @@ pub fn is_start(function: &str) -> bool {
     START.contains(&function)
 }
 
-/// A pattern of the user's file: for names of functions and files; with a slash in it, for the end of a file's path.
+/// A pattern of the user's file: for names of functions and files; with a slash in it, for the end
+/// of a file's path.
 struct ListedPattern {
     name: Glob,
     path: Option<Glob>,
@@ -169,7 +172,8 @@ impl ListedPattern {
     }
 }
 
-/// The libraries and functions that are looked past: those that are known, and those that the user names.
+/// The libraries and functions that are looked past: those that are known, and those that the user
+/// names.
 pub struct Wrappers {
     libraries: Vec<Glob>,
     /// Patterns of the user's file.
@@ -218,8 +222,8 @@ impl Wrappers {
         self.named.iter().any(is_it)
     }
 
-    /// The name of the library or function that is looked past, if the frame is of one. `binary` is the path of its binary,
-    /// empty for a line of Python.
+    /// The name of the library or function that is looked past, if the frame is of one. `binary` is
+    /// the path of its binary, empty for a line of Python.
     pub fn name<'f>(&self, frame: &'f SiteFrame, binary: &'f str) -> Option<&'f str> {
         let file = if binary.is_empty() { &frame.file } else { binary };
         let library = if binary.is_empty() { package_of(file) } else { self.library(file) };
@@ -232,8 +236,8 @@ impl Wrappers {
     }
 }
 
-/// The user's patterns, one per line: of the file that `MPISEE_SKIP_FRAMES` names, else of `mpisee/skip-frames` in the folder of the
-/// user's settings, where that is there.
+/// The user's patterns, one per line: of the file that `MPISEE_SKIP_FRAMES` names, else of
+/// `mpisee/skip-frames` in the folder of the user's settings, where that is there.
 fn read_patterns() -> Result<String> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let (path, is_named) = match std::env::var_os(SKIP_FRAMES) {

@@ -70,7 +70,8 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
     waited
 }
 
-/// `Rank 2 itself waited 1.01 s for others, most of it in messages on W, and may be late because of that.`, and the communicator.
+/// `Rank 2 itself waited 1.01 s for others, most of it in messages on W, and may be late because of
+/// that.`, and the communicator.
 fn sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<(String, Option<String>)> {
     let each: Vec<Waited<'_>> = ranks.iter().map(|&rank| waited(report, operation, rank)).collect();
     let for_others_s: f64 = each.iter().map(|one| one.for_others_s).sum();

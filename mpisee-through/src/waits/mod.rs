@@ -128,11 +128,13 @@ impl Waiting {
     }
 }
 
-/// A rank that caused, or suffered, more than this part of the waiting is mentioned although it does not stand out from the noise.
+/// A rank that caused, or suffered, more than this part of the waiting is mentioned although it
+/// does not stand out from the noise.
 const MOST_BY_ONE: f64 = 0.75;
 
-/// The rank that has most of what `part` says of the members of these operations, if one has nearly all of it, and its part. It may be in
-/// few calls or have a wide interval, so that another run may have another one.
+/// The rank that has most of what `part` says of the members of these operations, if one has nearly
+/// all of it, and its part. It may be in few calls or have a wide interval, so that another run may
+/// have another one.
 pub fn most_of_one<'w>(
     operations: impl Iterator<Item = &'w Waiting>,
     part: impl Fn(&Member) -> Option<Estimate>,

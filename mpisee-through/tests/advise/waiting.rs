@@ -310,7 +310,8 @@ fn a_rank_that_passes_on_what_another_causes_is_one_finding() {
 
 #[test]
 fn ten_runs_in_which_a_rank_just_stands_out_or_just_not_have_one_rule() {
-    // Rank 3 sends late to two others now and then, by another time in each run: in three messages of 25 up to eight.
+    // Rank 3 sends late to two others now and then, by another time in each run: in three messages
+    // of 25 up to eight.
     let run = |seed: u64| {
         let late_s = |message: u64| {
             let random = (1 + some_rank(1000 * seed + message)) as f64;

@@ -1,4 +1,5 @@
-//! Deadlocks of ranks that were killed: `recover`, `advise` and `summary` name those that the last calls prove, and no others.
+//! Deadlocks of ranks that were killed: `recover`, `advise` and `summary` name those that the last
+//! calls prove, and no others.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
 use mpisee_tests::signal::{SIGKILL, SIGTERM, send};

@@ -1,4 +1,5 @@
-//! One finding per cause: findings that name the same ranks, or whose ranks only pass on what others cause, become one.
+//! One finding per cause: findings that name the same ranks, or whose ranks only pass on what
+//! others cause, become one.
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
@@ -11,14 +12,17 @@ pub struct Caused {
     pub finding: Finding,
     /// The ranks that are the cause; empty where none is known.
     pub ranks: BTreeSet<u32>,
-    /// The time that it explains in collectives and in messages on the communicators that it is about, in seconds.
+    /// The time that it explains in collectives and in messages on the communicators that it is
+    /// about, in seconds.
     pub parts_s: [f64; 2],
-    /// Communicators, as findings are about them, on which these ranks waited themselves for so long that they may be late because of that.
+    /// Communicators, as findings are about them, on which these ranks waited themselves for so
+    /// long that they may be late because of that.
     pub sources: BTreeSet<String>,
 }
 
 impl Caused {
-    /// Returns whether both have the same ranks as their cause. That messages go through a rank says nothing of other communicators.
+    /// Returns whether both have the same ranks as their cause. That messages go through a rank
+    /// says nothing of other communicators.
     fn is_of_same(&self, other: &Caused) -> bool {
         let is_of_one_comm = [self, other].iter().any(|one| one.finding.rule == one_rank::RULE);
         !self.ranks.is_empty()

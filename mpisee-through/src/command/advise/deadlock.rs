@@ -8,7 +8,8 @@ use mpisee_profile::run::EndedDeadlock;
 /// The rule's name.
 pub const RULE: &str = "deadlock";
 
-/// The deadlocks that `recover` proved from the last calls of ranks, whichever ranks and communicators are chosen.
+/// The deadlocks that `recover` proved from the last calls of ranks, whichever ranks and
+/// communicators are chosen.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     let deadlocks = &facts.view.run().deadlocks;
     let finding = |(sentence, deadlock): (String, &EndedDeadlock)| {

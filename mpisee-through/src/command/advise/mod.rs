@@ -51,9 +51,10 @@ EXAMPLES:
 
 /// Findings in plain words: what takes most time, and what to try
 ///
-/// What dominates comes first, then findings, each with its evidence and the rule's threshold. There is one finding per cause:
-/// where the same ranks hold up others on several communicators, or only pass on what others cause, one finding has all of it.
-/// Findings below 1 % of the run have a line each at the end. The rules:
+/// What dominates comes first, then findings, each with its evidence and the rule's threshold.
+/// There is one finding per cause: where the same ranks hold up others on several communicators, or
+/// only pass on what others cause, one finding has all of it. Findings below 1 % of the run have a
+/// line each at the end. The rules:
 ///
 /// deadlock: ranks that waited for each other when they were killed, as far as that is proved. It comes
 /// first.

@@ -71,7 +71,8 @@ fn on_waiting(facts: &Facts<'_>, hubs: Vec<Caused>) -> Vec<Caused> {
 /// Below this share of the run in messages on like communicators, the table of senders and receivers is not read.
 const MESSAGES_OF_RUN: f64 = 0.02;
 
-/// The findings in messages by sender and receiver: those about one rank, and those about small messages.
+/// The findings in messages by sender and receiver: those about one rank, and those about small
+/// messages.
 fn on_messages(facts: &Facts<'_>) -> (Vec<Caused>, Vec<Finding>) {
     let takes_time =
         |family: &FamilyFacts<'_>| facts.share_of_run(family.time_s(is_message)) >= MESSAGES_OF_RUN;
@@ -91,7 +92,8 @@ pub fn is_collective(used: &Used) -> bool {
 const DOMINATING_OF_MPI: f64 = 0.4;
 const DOMINATING_OF_RUN: f64 = 0.1;
 
-/// Communicators whose collectives, or messages, take much of the MPI time that other findings do not explain.
+/// Communicators whose collectives, or messages, take much of the MPI time that other findings do
+/// not explain.
 fn dominating(facts: &Facts<'_>, others: &[Finding], caused: &[Caused]) -> Vec<Finding> {
     let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     let of_cores = waiting::left_to_cores(facts);
@@ -143,7 +145,8 @@ impl Part {
     }
 }
 
-/// The finding about these operations on a family, if they take enough time there beside that which is explained.
+/// The finding about these operations on a family, if they take enough time there beside that which
+/// is explained.
 fn dominating_on(
     family: &FamilyFacts<'_>,
     part: Part,

@@ -1,6 +1,8 @@
-//! The rule about waiting: in collective operations as measured by the arrivals of all members, in messages by both ends.
+//! The rule about waiting: in collective operations as measured by the arrivals of all members, in
+//! messages by both ends.
 //!
-//! Whether a rank stands out from the noise may differ from run to run. That does not change the rule, only its sentence.
+//! Whether a rank stands out from the noise may differ from run to run. That does not change the
+//! rule, only its sentence.
 
 use super::at;
 use super::cause::Caused;
@@ -20,7 +22,8 @@ pub const RULE: &str = "waiting";
 const OF_RUN: f64 = 0.02;
 /// Ranks are named if they caused this part of the waiting together.
 const NAMED: f64 = 0.5;
-/// Lack of cores explains the waiting if the ranks waited for a core for this part of it, or longer.
+/// Lack of cores explains the waiting if the ranks waited for a core for this part of it, or
+/// longer.
 const OF_CORES: f64 = 0.5;
 /// How many sentences a finding has.
 const SENTENCES: usize = 3;
@@ -210,12 +213,14 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         operations_on(self.facts, self.family).into_iter().flatten().filter(|one| is_enough(one))
     }
 
-    /// The rank that caused most of it, with its part, also where it does not stand out from the noise.
+    /// The rank that caused most of it, with its part, also where it does not stand out from the
+    /// noise.
     fn largest(&self) -> Option<(u32, f64)> {
         most_of_one(self.operations(), |member| member.caused)
     }
 
-    /// Returns whether the ranks that stand out, or all members where none does, waited for cores so long that this may explain it.
+    /// Returns whether the ranks that stand out, or all members where none does, waited for cores
+    /// so long that this may explain it.
     fn is_of_cores(&self) -> bool {
         if self.facts.lack.is_none() {
             return false;
@@ -350,12 +355,14 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         self.beside().is_some_and(|beside| beside.explains(self.named_s()))
     }
 
-    /// Returns whether all of these ranks waited for others elsewhere, so that the cause may be with those.
+    /// Returns whether all of these ranks waited for others elsewhere, so that the cause may be
+    /// with those.
     fn may_only_pass_it_on(&self) -> bool {
         self.all_sentences().all(|one| one.ranks.iter().all(|rank| one.waited.contains(rank)))
     }
 
-    /// The same where no ranks stand out that caused most of it; with the rank that caused most, if there is one.
+    /// The same where no ranks stand out that caused most of it; with the rank that caused most, if
+    /// there is one.
     fn describe_unnamed(&self) -> (String, String, String, BTreeSet<u32>) {
         let title = &self.family.title;
         if let Some((rank, part)) = self.largest() {

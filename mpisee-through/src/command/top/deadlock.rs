@@ -6,10 +6,11 @@
 //! others, for himself alone can never go on. That is certain where every link is; links of which the counts say too little, and ranks
 //! whose other threads may act for them, only may be.
 //!
-//! Of ranks that ended there is one look, their last state ([`Job::from_ended`]). What one received another had sent before it ended, so these
-//! states are a state that the run could have been in at one moment, whenever each rank ended. A rank that was inside of MPI in a receive
-//! or a collective waits in that state, as above. A rank in `MPI_Send` may have been about to return, as MPI may buffer the message: that it waits
-//! is not certain then.
+//! Of ranks that ended there is one look, their last state ([`Job::from_ended`]). What one received
+//! another had sent before it ended, so these states are a state that the run could have been in at
+//! one moment, whenever each rank ended. A rank that was inside of MPI in a receive or a collective
+//! waits in that state, as above. A rank in `MPI_Send` may have been about to return, as MPI may
+//! buffer the message: that it waits is not certain then.
 
 use super::graph::{Graph, Needs};
 use super::job::{Comm, Job, Rank};
@@ -182,7 +183,8 @@ impl Links<'_> {
         is_blocked.then_some(current)
     }
 
-    /// A link by a message that the MPI library may buffer: of a rank that ended nobody saw that it stayed in the call.
+    /// A link by a message that the MPI library may buffer: of a rank that ended nobody saw that it
+    /// stayed in the call.
     fn unless_buffered(&self, link: Link) -> Link {
         if self.job.is_last && link == Link::Certain { Link::Possible } else { link }
     }

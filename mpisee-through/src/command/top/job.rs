@@ -175,8 +175,9 @@ impl Job {
         (job, unreadable)
     }
 
-    /// The ranks that ended, each in its last state; those whose segments cannot be read are left out. A rank in whose calls MPI had not returned counts
-    /// as one that did nothing between two looks.
+    /// The ranks that ended, each in its last state; those whose segments cannot be read are left
+    /// out. A rank in whose calls MPI had not returned counts as one that did nothing between two
+    /// looks.
     pub fn from_ended(world: &WorldSegments) -> Job {
         let mut job =
             Job { size: world.size(), start_realtime_ns: u64::MAX, is_last: true, ..Job::default() };

@@ -1,4 +1,5 @@
-//! Libraries that call MPI for programs are looked past: known ones by the paths of their files, others by the user's list.
+//! Libraries that call MPI for programs are looked past: known ones by the paths of their files,
+//! others by the user's list.
 
 use super::resolved::{at, run_with_library};
 use mpisee_tests::{Finished, Mpi, Place, dist, on_each_mpi, within};
