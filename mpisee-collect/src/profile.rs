@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::options::Options;
 use mpisee_profile::rows::{CommRow, Members, RankRow, Seconds};
-use mpisee_profile::run::{EndedIn, RunInfo, rfc3339};
+use mpisee_profile::run::{EndedDeadlock, EndedIn, RunInfo, rfc3339};
 use mpisee_profile::segment::layout::state::ARRIVED;
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
@@ -49,10 +49,12 @@ pub struct Recovered<'w> {
 /// A segment that cannot be read after all, and why.
 pub type Unreadable<'w> = (&'w Segment, String);
 
-/// Writes the profile of the processes that ended; none if no segment can be read.
+/// Writes the profile of the processes that ended; none if no segment can be read. `deadlocks` are
+/// those of these processes.
 pub fn recover<'w>(
     world: &'w WorldSegments,
     wish: Overrides,
+    deadlocks: Vec<EndedDeadlock>,
 ) -> Result<(Option<Recovered<'w>>, Vec<Unreadable<'w>>)> {
     let mut writing: Option<Writing> = None;
     let mut recovered = Vec::new();
@@ -76,8 +78,9 @@ pub fn recover<'w>(
         }
     }
     let recovered = match writing {
-        Some(writing) => {
+        Some(mut writing) => {
             let wanted = writing.wanted.clone();
+            writing.run.deadlocks = deadlocks;
             let (directory, ended_in) = writing.finish(world, &recovered)?;
             Some(Recovered { directory, wanted, segments: recovered, ended_in })
         }

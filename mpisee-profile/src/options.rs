@@ -513,16 +513,21 @@ pub const NOT_COUNTED: &str = "MPISEE_NOT_COUNTED";
 /// The folders in which `mpisee-through` looks for debug information, as in PATH.
 pub const DEBUG_DIRS: &str = "MPISEE_DEBUGINFO";
 
+/// The file with the user's libraries and functions that call MPI for programs: `mpisee-through`
+/// shows their callers.
+pub const SKIP_FRAMES: &str = "MPISEE_SKIP_FRAMES";
+
 /// Where agents send what they read: `HOST:PORT` of `mpisee-through serve`.
 pub const SERVER: &str = "MPISEE_SERVE";
 
 /// The token that `mpisee-through serve` asks of its clients.
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
-/// Variables that are no options: two of the launcher's, three of `mpisee-through`, and two for developers of the GPU tracer, of which docs/gpu-kernels.md has the one,
-/// bench/gpu_cost.cu the other.
-const NO_OPTIONS: [&str; 7] =
-    [LAUNCHED, NOT_COUNTED, DEBUG_DIRS, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
+/// Variables that are no options: two of the launcher's, four of `mpisee-through`, and two for
+/// developers of the GPU tracer, of which docs/gpu-kernels.md has the one, bench/gpu_cost.cu the
+/// other.
+const NO_OPTIONS: [&str; 8] =
+    [LAUNCHED, NOT_COUNTED, DEBUG_DIRS, SKIP_FRAMES, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
 
 impl Options {
     /// The values for this process; see [`Options::from_environment`].
@@ -583,7 +588,11 @@ mod tests {
 
     #[test]
     fn a_bad_value_and_an_unknown_name_are_said_and_the_default_holds() {
-        assert!(read(&[("MPISEE_GPU_TRACE", "trace"), (DEBUG_DIRS, "/debug"), (TOKEN, "x")]).1.is_empty());
+        assert!(
+            read(&[("MPISEE_GPU_TRACE", "trace"), (DEBUG_DIRS, "/debug"), (SKIP_FRAMES, "/x"), (TOKEN, "x")])
+                .1
+                .is_empty()
+        );
         let (options, complaints) = read(&[("MPISEE_RECORD", "maybe"), ("MPISEE_OUTPT", "x")]);
         assert_eq!(options, Options::default());
         let (both, complained) = read(&[("MPISEE_GPU_INTERVALS", "100"), ("MPISEE_GPU_SAMPLE", "100")]);

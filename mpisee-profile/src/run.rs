@@ -1,6 +1,6 @@
 //! `run.json`: the run as a whole.
 
-use crate::SiteId;
+use crate::{RankSet, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -117,24 +117,130 @@ impl EndedIn {
         let (noun, verb) = if one { ("Rank", "was") } else { ("Ranks", "were") };
         let mut text = format!("{noun} {} {verb} in ", self.ranks);
         let Some(call) = &self.call else { return text + "no MPI call" };
-        text += call;
-        if let Some(with) = &self.with {
-            text += &format!(" {with}");
-        }
-        if let Some(comm) = &self.comm {
-            text += &format!(" on {comm}");
-        }
-        if let Some(number) = self.number {
-            text += &format!(" (call {number})");
-        }
-        if let Some(place) = place {
-            text += &format!(", called by {place}");
-        }
+        text += &call_text(call, self.with.as_deref(), self.comm.as_deref(), self.number, place);
         if self.at_least_s >= SHORTEST_NAMED_S {
             text += &format!(", for {:.1} s or longer", self.at_least_s);
         }
         text
     }
+}
+
+/// `MPI_Recv from 3 tag 4 on W, called by read at io.c:88`.
+fn call_text(
+    call: &str,
+    with: Option<&str>,
+    comm: Option<&str>,
+    number: Option<u64>,
+    place: Option<&str>,
+) -> String {
+    let mut text = call.to_owned();
+    if let Some(with) = with {
+        text += &format!(" {with}");
+    }
+    if let Some(comm) = comm {
+        text += &format!(" on {comm}");
+    }
+    if let Some(number) = number {
+        text += &format!(" (call {number})");
+    }
+    if let Some(place) = place {
+        text += &format!(", called by {place}");
+    }
+    text
+}
+
+/// Ranks that waited for each other when they ended, so that none of them could ever go on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedDeadlock {
+    /// Each rank with its call. It waited for the next one, the last for the first.
+    pub cycle: Vec<BlockedRank>,
+    /// Ranks that waited for one of them, directly or by way of others, as in the column `members`
+    /// of comms.csv.
+    pub behind: String,
+}
+
+/// A rank of a deadlock, in its last call.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockedRank {
+    /// The rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// The MPI function.
+    pub call: String,
+    /// See [`EndedIn::comm`].
+    pub comm: Option<String>,
+    /// See [`EndedIn::number`].
+    pub number: Option<u64>,
+    /// See [`EndedIn::with`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
+    /// See [`EndedIn::site`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<SiteId>,
+}
+
+impl EndedDeadlock {
+    /// One sentence without its full stop; `place` says where in the program a site is, if that is
+    /// known.
+    pub fn sentence(&self, mut place: impl FnMut(SiteId) -> Option<String>) -> String {
+        let call = |one: &BlockedRank| {
+            let place = one.site.and_then(&mut place);
+            let (with, comm) = (one.with.as_deref(), one.comm.as_deref());
+            (one.rank, call_text(&one.call, with, comm, one.number, place.as_deref()))
+        };
+        let shown: Vec<(u32, String)> = self.cycle.iter().take(MOST_OF_CYCLE).map(call).collect();
+        // What is no list of ranks is reported by `check`.
+        let behind = self.behind.parse().unwrap_or_default();
+        cycle_sentence(&shown, self.cycle.len(), &behind, Wait::Past)
+    }
+}
+
+/// Ranks of a cycle that a sentence shows.
+pub const MOST_OF_CYCLE: usize = 8;
+
+/// How certain a cycle is, and when it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The ranks wait.
+    Now,
+    /// They may wait.
+    Maybe,
+    /// They waited when they ended.
+    Past,
+}
+
+impl Wait {
+    fn verb(self, is_one: bool) -> &'static str {
+        match (self, is_one) {
+            (Wait::Now, true) => "waits",
+            (Wait::Now, false) => "wait",
+            (Wait::Maybe, _) => "may wait",
+            (Wait::Past, _) => "waited",
+        }
+    }
+}
+
+/// `ranks 0 -> 1 -> 0 wait for each other: rank 0 in …; rank 1 in …; rank 2 waits for them`, of a
+/// cycle of so many ranks, of which the first are `shown`, [`MOST_OF_CYCLE`] at most.
+pub fn cycle_sentence(shown: &[(u32, String)], ranks: usize, behind: &RankSet, wait: Wait) -> String {
+    let more = ranks.saturating_sub(shown.len());
+    let mut way: Vec<String> = shown.iter().map(|(rank, _)| rank.to_string()).collect();
+    way.extend((more > 0).then(|| format!("({more} more)")));
+    way.extend(shown.first().map(|(rank, _)| rank.to_string()));
+    let mut text = match ranks {
+        1 => format!("rank {} {} for itself: ", way[0], wait.verb(true)),
+        _ => format!("ranks {} {} for each other: ", way.join(" -> "), wait.verb(false)),
+    };
+    let calls: Vec<String> = shown.iter().map(|(rank, call)| format!("rank {rank} in {call}")).collect();
+    text += &calls.join("; ");
+    if more > 0 {
+        text += &format!("; and {more} more");
+    }
+    if !behind.is_empty() {
+        // Who waits for ranks that may wait does wait.
+        let wait = if wait == Wait::Maybe { Wait::Now } else { wait };
+        text += &format!("; {} {} for them", behind.named(), wait.verb(behind.len() == 1));
+    }
+    text
 }
 
 /// Facts that a profile of another tool lacks, after `mpisee-through import`: a reader says nothing about them.
@@ -257,6 +363,10 @@ pub struct RunInfo {
     /// The last calls of ranks that ended without `MPI_Finalize`, those of the longest stay first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_in: Vec<EndedIn>,
+    /// Deadlocks of ranks that ended without `MPI_Finalize`: those that follow for certain from
+    /// their last calls and from what was sent and received.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deadlocks: Vec<EndedDeadlock>,
     /// The clock that measured time: `tsc` or `monotonic`.
     pub clock: String,
     /// True if some rank switched recording off for a part of the run.

@@ -17,7 +17,9 @@ pub fn is_of(run: &RunInfo) -> bool {
 pub fn warning(view: &ProfileView) -> Option<String> {
     is_of(view.run()).then(|| {
         let listed = listed(view, |place| place.call.is_some());
-        format!("The time of calls that were in progress when ranks ended is not counted.{listed}")
+        let deadlocks = deadlocks(view).into_iter().map(|sentence| format!("Deadlock: {sentence}. "));
+        let deadlocks: String = deadlocks.collect();
+        format!("{deadlocks}The time of calls that were in progress when ranks ended is not counted.{listed}")
     })
 }
 
@@ -37,6 +39,19 @@ fn listed(view: &ProfileView, is_meant: fn(&EndedIn) -> bool) -> String {
     let sentences = sentences.map(|(sentence, place)| format!(" {sentence}{}.", absent(place, view)));
     let more = (!others.is_empty()).then(|| format!(" {} more places are in run.json.", others.len()));
     sentences.chain(more).collect()
+}
+
+/// A sentence for each deadlock of the ranks that ended, with function and line as far as they are
+/// known.
+pub fn deadlocks(view: &ProfileView) -> Vec<String> {
+    let deadlocks = &view.run().deadlocks;
+    // What cannot be read is an error of the commands on sites.
+    let mut sites = match deadlocks.is_empty() {
+        true => None,
+        false => Sites::of(view, &SiteArgs::default(), &[]).ok().flatten(),
+    };
+    let mut line = |site| sites.as_mut().map(|sites| sites.place(site).short_text());
+    deadlocks.iter().map(|one| one.sentence(&mut line)).collect()
 }
 
 /// A sentence for each of these places, with function and line as far as they are known.

@@ -15,7 +15,7 @@ mod support;
 mod waiting;
 
 use mpisee_profile::rows::Seconds;
-use mpisee_profile::run::EndedIn;
+use mpisee_profile::run::{BlockedRank, EndedDeadlock, EndedIn};
 use std::collections::BTreeSet;
 use support::{Builder, Written};
 use waiting::{all_in_turn, arrive, hot_receiver, late_partner, late_receiver, late_sender, some_rank};
@@ -230,6 +230,7 @@ fn findings_are_said_in_words() {
     profiles.push(gpu_far::staging("blocking", "1.0"));
     profiles.extend(nccl::both());
     profiles.extend(of_messages);
+    profiles.push(deadlocked().write());
     let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
     let found: Vec<String> = profiles.iter().map(advised).collect();
     let lines = found.iter().flat_map(|csv| csv.lines().skip(1));
@@ -243,6 +244,35 @@ fn findings_are_said_in_words() {
         .map(|(rule, _)| rule)
         .collect();
     assert_eq!(rules, in_help);
+}
+
+/// A run that was killed while two ranks waited for each other.
+fn deadlocked() -> Builder {
+    let blocked = |rank: u32, with: &str| BlockedRank {
+        rank,
+        call: "MPI_Recv".to_owned(),
+        comm: Some("W".to_owned()),
+        with: Some(with.to_owned()),
+        ..BlockedRank::default()
+    };
+    on(run(), "W", &ALL, "MPI_Barrier", 10, 0, 0.001).with(|profile| {
+        profile.run.complete = false;
+        profile.run.deadlocks = vec![EndedDeadlock {
+            cycle: vec![blocked(2, "from 5 tag 7"), blocked(5, "from 2 tag 7")],
+            behind: "0-1,3".to_owned(),
+        }];
+    })
+}
+
+#[test]
+fn a_deadlock_comes_first_without_a_time() {
+    finds(&deadlocked(), &["deadlock W"]);
+    let profile = deadlocked().write();
+    profile.golden_at(100, "advise-deadlock", &["advise", "app.mpisee"]);
+    let sentence = "Deadlock: ranks 2 -> 5 -> 2 waited for each other: rank 2 in MPI_Recv from 5 tag 7 on W; rank 5 in MPI_Recv \
+                    from 2 tag 7 on W; ranks 0-1,3 waited for them.";
+    let ran = profile.run(&["summary", "app.mpisee", "--width", "400"]);
+    assert!(ran.exits(0).stdout.contains(sentence), "{}", ran.stdout);
 }
 
 #[test]
@@ -275,7 +305,7 @@ fn like_communicators_are_judged_together() {
         let comm = format!("W_s1.{}", 4 * half);
         arrive(builder, &comm, ranks, "MPI_Barrier", 30, |_, rank| if rank % 4 == 2 { 0.01 } else { 0.0 })
     });
-    finds(&waits, &["late W_s1.*"]);
+    finds(&waits, &["waiting W_s1.*"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod several;
 
 use base64::Engine;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
+use mpisee_profile::run::{BlockedRank, EndedDeadlock};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -278,4 +279,18 @@ fn each_finding_leads_to_a_chart() {
         let made = format!("id:\"{}\"", chart.as_str().unwrap());
         assert!(page.contains(&made), "the script has no chart {chart}");
     }
+}
+
+#[test]
+fn a_deadlock_is_the_first_finding_of_the_report() {
+    let blocked = |rank: u32| BlockedRank { rank, call: "MPI_Recv".to_owned(), ..BlockedRank::default() };
+    let builder = Builder::new(2).with(|profile| {
+        profile.run.complete = false;
+        let cycle = vec![blocked(0), blocked(1)];
+        profile.run.deadlocks = vec![EndedDeadlock { cycle, behind: String::new() }];
+    });
+    let text = data_of(&page_of(&builder.write())).to_string();
+    let sentence =
+        "Deadlock: ranks 0 -> 1 -> 0 waited for each other: rank 0 in MPI_Recv; rank 1 in MPI_Recv.";
+    assert!(text.contains(sentence), "{text}");
 }

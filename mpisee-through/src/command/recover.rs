@@ -1,6 +1,7 @@
 //! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
 
 use super::job_selection::{elsewhere, is_called};
+use super::top::prove_deadlocks;
 use super::{Outcome, skipped};
 use crate::interrupted;
 use crate::output::printable;
@@ -30,11 +31,13 @@ EXAMPLES:
 
 /// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
 ///
-/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. Each run of which
-/// there are segments becomes a profile of its own, unless --only chooses some; --list shows the runs. The segments
-/// of one run become one profile NAME.mpisee, or NAME-2.mpisee where that exists, which says that it is incomplete, which ranks it has,
-/// which are missing, and in which MPI call each rank was. Segments of processes that run are left alone. The process of a
-/// segment from another node is assumed to have ended.
+/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. Each run
+/// of which there are segments becomes a profile of its own, unless --only chooses some; --list
+/// shows the runs. The segments of one run become one profile NAME.mpisee, or NAME-2.mpisee where
+/// that exists, which says that it is incomplete, which ranks it has, which are missing, and in
+/// which MPI call each rank was. Where the last calls prove that ranks waited for each other, it
+/// names that deadlock. Segments of processes that run are left alone. The process of a segment
+/// from another node is assumed to have ended.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecoverArgs {
@@ -184,8 +187,8 @@ fn recover_world(world: &WorldSegments, args: &RecoverArgs) -> Result<WorldOutco
         }
         return Ok(WorldOutcome { failures: 0, is_left: !args.clean });
     }
-    let (recovered, unreadable) =
-        profile::recover(world, Overrides { output: args.output.as_deref(), fold: args.fold })?;
+    let wish = Overrides { output: args.output.as_deref(), fold: args.fold };
+    let (recovered, unreadable) = profile::recover(world, wish, prove_deadlocks(world))?;
     let failures = unreadable.len();
     let unreadable = unreadable.into_iter().map(|(segment, why)| (segment.path.clone(), why));
     skipped::report(&unreadable.collect::<Vec<_>>());
@@ -329,6 +332,7 @@ fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {
     ))?;
     let places: Vec<&EndedIn> = recovered.ended_in.iter().collect();
     let view = ProfileView::open(&recovered.directory)?;
+    interrupted::deadlocks(&view).iter().try_for_each(|sentence| say(&format!("  Deadlock: {sentence}")))?;
     interrupted::sentences(&view, &places).iter().try_for_each(|sentence| say(&format!("  {sentence}")))
 }
 

@@ -66,8 +66,8 @@ pub struct Sites {
 impl Sites {
     /// The call sites of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
     ///
-    /// # Errors
-    /// Of a table that cannot be read, of servers that cannot be asked, and of `dirs` that are no folders.
+    /// # Errors Of a table or a list of frames to skip that cannot be read, of servers that cannot
+    /// be asked, and of `dirs` that are no folders.
     pub fn of(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Option<Self>> {
         if args.debuginfod
             && let Some(problem) = DebugFiles::servers_problem()
@@ -82,12 +82,13 @@ impl Sites {
             return Ok(None);
         }
         let stacks = tables::stacks(view.profile())?;
+        let wrappers = Wrappers::from_environment(&args.skip_frames)?;
         let debug = DebugFiles::from_environment(args.debuginfod);
         Ok(Some(Sites {
             rows: rows.into_iter().map(|row| (row.site, row)).collect(),
             stacks,
             binaries: Binaries::new(SearchDirs(dirs.to_vec()), debug, &view.run().start),
-            wrappers: Wrappers::new(&args.skip_frames),
+            wrappers,
             frames: HashMap::new(),
             unresolved: BTreeMap::new(),
         }))

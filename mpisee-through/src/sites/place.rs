@@ -144,8 +144,9 @@ impl Sites {
         let mut wrapper: Option<String> = None;
         for &site in sites {
             let frames = self.frames(site);
+            let binary = self.rows.get(&site).map_or("", |row| row.module.as_str());
             for (place, frame) in frames.iter().enumerate() {
-                match self.wrappers.name(frame) {
+                match self.wrappers.name(frame, binary) {
                     Some(name) => drop(wrapper.get_or_insert_with(|| name.to_owned())),
                     None if is_start(&frame.function) => {}
                     None => {

@@ -1,49 +1,95 @@
 //! Libraries and functions that call MPI for the program: the call that matters is the one into them.
+//!
+//! A library is known by the path of its file: by its name ([`LIBRARIES`]), or as part of a Python
+//! package ([`PACKAGES`]). Users add patterns in a file ([`read_patterns`]) or with
+//! `--skip-frames`.
 
 use super::frames::{SiteFrame, file_name};
+use anyhow::{Context, Result};
 use mpisee_profile::glob::Glob;
+use mpisee_profile::options::SKIP_FRAMES;
 use mpisee_symbols::is_mpi_library;
+use std::borrow::Cow;
+use std::path::PathBuf;
 
-/// File names of libraries beside MPI's own: mpisee, other profilers that stand before MPI, and libraries that communicate for
-/// programs. Python's interpreter and the C library, too: between mpi4py and the program their frames tell nothing.
-const LIBRARIES: [&str; 43] = [
+/// File names of libraries beside MPI's own ([`is_mpi_library`]).
+const LIBRARIES: &[&str] = &[
+    // Profilers.
     "libmpisee.so*",
     "libmpisee_*.so*",
     "libmpiP.so*",
     "libmpitrace*.so*",
     "libabi_mpi*.so*",
+    // Between mpi4py and the program frames of the interpreter and of the C library tell nothing.
     "MPI.*.so",
     "libpython*.so*",
     "libc.so*",
     "python?",
     "python?.*",
-    // PyTorch's, which call NCCL; and what lies between these and Python.
-    "libtorch*.so*",
-    "libc10*.so*",
-    "_C.*.so",
     "libffi.so*",
     "libffi-*.so*",
     "_ctypes.*.so",
+    // PyTorch, which calls NCCL.
+    "libtorch*.so*",
+    "libc10*.so*",
+    "_C.*.so",
+    // Bindings of MPI for C++, and message layers of applications.
     "libboost_mpi*.so*",
+    "libPstream.so*",
+    // Input and output.
     "libhdf5*.so*",
     "libnetcdf*.so*",
     "libpnetcdf*.so*",
-    "libadios2*.so*",
+    "libadios*.so*",
+    "libcgns*.so*",
+    "libmed.so*",
+    "libmedC.so*",
+    "libsilo*.so*",
+    "libsionmpi*.so*",
+    // Solvers, and what they need.
     "libpetsc*.so*",
     "libslepc*.so*",
     "libHYPRE*.so*",
     "libtrilinos_*.so*",
     "libtpetra*.so*",
     "libepetra*.so*",
+    "libxpetra*.so*",
+    "libteuchoscomm*.so*",
+    "libzoltan*.so*",
+    "libbelos*.so*",
+    "libifpack*.so*",
+    "libmuelu*.so*",
+    "libsundials_*.so*",
+    "libsuperlu_dist*.so*",
+    "libstrumpack*.so*",
+    "libpastix*.so*",
+    "lib?mumps*.so*",
+    "libmumps_common*.so*",
+    "libpsblas*.so*",
+    // Dense matrices and transforms.
     "libscalapack*.so*",
     "libblacs*.so*",
     "libmkl_*.so*",
     "libelpa*.so*",
+    "libslate*.so*",
+    "libdlaf*.so*",
+    "libdbcsr*.so*",
+    "libcosma*.so*",
+    "libcosta*.so*",
+    "libparpack*.so*",
     "libfftw3*_mpi*.so*",
-    "libsuperlu_dist*.so*",
-    "lib?mumps*.so*",
+    "libheffte*.so*",
+    "libp3dfft*.so*",
+    "libpfft*.so*",
+    "libdecomp2d*.so*",
+    // Meshes and graphs.
+    "libp4est*.so*",
+    "libsc.so*",
+    "libsc-*.so*",
+    "libMOAB*.so*",
     "libparmetis*.so*",
     "libptscotch*.so*",
+    "libvtkParallelMPI*.so*",
     // Cray's.
     "libsci_amd*_mpi*.so*",
     "libsci_aocc*_mpi*.so*",
@@ -54,8 +100,8 @@ const LIBRARIES: [&str; 43] = [
     "libsci_pgi*_mpi*.so*",
 ];
 
-/// Packages of Python that communicate for programs.
-const PACKAGES: [&str; 16] = [
+/// Packages of Python that communicate for programs, with their extensions in compiled code.
+const PACKAGES: &[&str] = &[
     "mpi4py",
     "mpi4py_fft",
     "mpi4jax",
@@ -76,14 +122,15 @@ const PACKAGES: [&str; 16] = [
 /// Frames of Python's own library, which calls what the program gave it: `runpy`, `threading`, `contextlib`.
 const PYTHON: &str = "Python";
 
-/// The known package of Python that a file is of, or Python itself.
+/// The known package of Python that a file is of, a line of Python or an extension; or Python
+/// itself.
 fn package_of(file: &str) -> Option<&'static str> {
     if file.starts_with("<frozen ") {
         return Some(PYTHON);
     }
     let parts: Vec<&str> = file.split('/').collect();
     if let Some(at) = parts.iter().rposition(|part| matches!(*part, "site-packages" | "dist-packages")) {
-        return PACKAGES.into_iter().find(|package| parts.get(at + 1) == Some(package));
+        return PACKAGES.iter().copied().find(|package| parts.get(at + 1) == Some(package));
     }
     let is_version = |part: &str| {
         part.strip_prefix("python3.")
@@ -101,44 +148,114 @@ pub fn is_start(function: &str) -> bool {
     START.contains(&function)
 }
 
-/// The libraries that are known, and what the user names.
+/// A pattern of the user's file: for names of functions and files; with a slash in it, for the end
+/// of a file's path.
+struct ListedPattern {
+    name: Glob,
+    path: Option<Glob>,
+}
+
+impl ListedPattern {
+    fn new(text: &str) -> Self {
+        let path = match text.starts_with(['/', '*']) {
+            true => Cow::from(text),
+            false => format!("*/{text}").into(),
+        };
+        ListedPattern { name: Glob::new(text), path: text.contains('/').then(|| Glob::new(&path)) }
+    }
+
+    fn matches_file(&self, path: &str) -> bool {
+        match &self.path {
+            Some(glob) => glob.matches(path),
+            None => self.name.matches(file_name(path)),
+        }
+    }
+}
+
+/// The libraries and functions that are looked past: those that are known, and those that the user
+/// names.
 pub struct Wrappers {
     libraries: Vec<Glob>,
-    /// Functions or libraries.
+    /// Patterns of the user's file.
+    listed: Vec<ListedPattern>,
+    /// Functions or libraries of `--skip-frames`.
     named: Vec<Glob>,
 }
 
 impl Wrappers {
-    /// The libraries that are known to call MPI for programs, and functions and libraries of these names.
-    pub fn new(named: &[Glob]) -> Self {
-        Wrappers { libraries: LIBRARIES.iter().map(|name| Glob::new(name)).collect(), named: named.to_vec() }
+    /// The known libraries, those in the user's file, and functions and libraries of these names.
+    ///
+    /// # Errors
+    /// Of a file that cannot be read.
+    pub fn from_environment(named: &[Glob]) -> Result<Self> {
+        Ok(Wrappers::new(named, &read_patterns()?))
     }
 
-    /// Returns whether a binary is a known library.
-    pub fn is_library(&self, module: &str) -> bool {
-        let name = file_name(module);
-        is_mpi_library(name.as_bytes()) || self.libraries.iter().any(|library| library.matches(name))
+    /// The same with the text of the user's file.
+    pub fn new(named: &[Glob], listed: &str) -> Self {
+        let lines = listed.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Wrappers {
+            libraries: LIBRARIES.iter().map(|name| Glob::new(name)).collect(),
+            listed: lines.map(ListedPattern::new).collect(),
+            named: named.to_vec(),
+        }
     }
 
-    /// Returns whether the user names the function, or its library.
+    /// Returns whether a binary, given by its path, is a known library.
+    pub fn is_library(&self, path: &str) -> bool {
+        self.library(path).is_some()
+    }
+
+    /// The name of the known library, or of its Python package, if a binary of this path is one.
+    fn library<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let name = file_name(path);
+        if is_mpi_library(name.as_bytes()) || self.libraries.iter().any(|library| library.matches(name)) {
+            let is_mpi4py = name.starts_with("MPI.");
+            return Some(if is_mpi4py { "mpi4py" } else { name });
+        }
+        package_of(path).or_else(|| self.listed.iter().any(|one| one.matches_file(path)).then_some(name))
+    }
+
+    /// Returns whether `--skip-frames` names the function, or its library.
     pub fn is_named(&self, frame: &SiteFrame) -> bool {
         let is_it = |glob: &Glob| glob.matches(&frame.function) || glob.matches(&frame.module);
         self.named.iter().any(is_it)
     }
 
-    /// The name of the library or function that is looked past, if the frame is of one.
-    pub fn name<'f>(&self, frame: &'f SiteFrame) -> Option<&'f str> {
-        if self.is_library(&frame.module) {
-            let is_mpi4py = frame.module.starts_with("MPI.");
-            return Some(if is_mpi4py { "mpi4py" } else { &frame.module });
-        }
-        if frame.module.is_empty()
-            && let Some(package) = package_of(&frame.file)
-        {
-            return Some(package);
+    /// The name of the library or function that is looked past, if the frame is of one. `binary` is
+    /// the path of its binary, empty for a line of Python.
+    pub fn name<'f>(&self, frame: &'f SiteFrame, binary: &'f str) -> Option<&'f str> {
+        let file = if binary.is_empty() { &frame.file } else { binary };
+        let library = if binary.is_empty() { package_of(file) } else { self.library(file) };
+        if library.is_some() {
+            return library;
         }
         let name = if frame.function.is_empty() { &frame.module } else { &frame.function };
-        self.is_named(frame).then_some(name)
+        let is_listed = |one: &ListedPattern| one.matches_file(file) || one.name.matches(&frame.function);
+        (self.is_named(frame) || self.listed.iter().any(is_listed)).then_some(name)
+    }
+}
+
+/// The user's patterns, one per line: of the file that `MPISEE_SKIP_FRAMES` names, else of
+/// `mpisee/skip-frames` in the folder of the user's settings, where that is there.
+fn read_patterns() -> Result<String> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let (path, is_named) = match std::env::var_os(SKIP_FRAMES) {
+        Some(path) if path.is_empty() => return Ok(String::new()),
+        Some(path) => (PathBuf::from(path), true),
+        None => {
+            let folder = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+            let Some(folder) = folder else { return Ok(String::new()) };
+            (folder.join("mpisee/skip-frames"), false)
+        }
+    };
+    match std::fs::read(&path) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Err(_) if !is_named && !path.exists() => Ok(String::new()),
+        Err(error) => Err(error).with_context(|| match is_named {
+            true => format!("'{}', which {SKIP_FRAMES} names, cannot be read", path.display()),
+            false => format!("'{}', the list of frames to skip, cannot be read", path.display()),
+        }),
     }
 }
 
@@ -148,7 +265,7 @@ mod tests {
 
     #[test]
     fn libraries_are_known_by_their_file_names() {
-        let wrappers = Wrappers::new(&[]);
+        let wrappers = Wrappers::new(&[], "");
         for library in [
             "/usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4",
             "/usr/lib/libmpichfort.so.12",
@@ -160,6 +277,12 @@ mod tests {
             "/usr/lib/libmpi_mpifh.so.40",
             "/opt/lib/mpisee/openmpi-4.1/libmpisee.so",
             "/opt/cray/pe/lib64/libsci_gnu_123_mpi.so.6",
+            "/usr/lib/libpetsc_real.so.3.18",
+            "/usr/lib/petsc/lib/python3/dist-packages/petsc4py/lib/PETSc.cpython-311-x86_64-linux-gnu.so",
+            "/usr/lib/python3/dist-packages/h5py/_debian_h5py_mpi/defs.cpython-311-x86_64-linux-gnu.so",
+            "/opt/openfoam/platforms/linux64/lib/sys-openmpi/libPstream.so",
+            "/usr/lib/libsc-2.3.1.so",
+            "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so",
         ] {
             assert!(wrappers.is_library(library), "{library}");
         }
@@ -182,11 +305,31 @@ mod tests {
             "/home/me/libmpimesh.so",
             "/home/me/libmpi_solver.so",
             "/home/me/libsci_model.so",
+            "/home/me/libscreen.so",
+            "/home/me/h5py/defs.cpython-311-x86_64-linux-gnu.so",
+            "/v/lib/python3.11/site-packages/solver/step.cpython-311-x86_64-linux-gnu.so",
             "libmpich",
             "/usr/lib/libm.so.6",
             "",
         ] {
             assert!(!wrappers.is_library(own), "{own}");
         }
+    }
+
+    #[test]
+    fn patterns_of_the_file_name_functions_files_and_folders() {
+        let listed = "# The message layer.\nlibcomm*.so*\n\n  Comm::*  \nsite-packages/solver/*\n";
+        let wrappers = Wrappers::new(&[], listed);
+        assert!(wrappers.is_library("/home/me/libcomm.so.1"));
+        assert!(wrappers.is_library("/v/lib/python3.11/site-packages/solver/step.so"));
+        assert!(!wrappers.is_library("/v/lib/python3.11/site-packages/solvers/step.so"));
+        assert!(!wrappers.is_library("/home/me/app"));
+        let frame = |function: &str| SiteFrame { module: "app".into(), ..SiteFrame::of_name(function) };
+        assert_eq!(wrappers.name(&frame("Comm::sum"), "/home/me/app"), Some("Comm::sum"));
+        assert_eq!(wrappers.name(&frame("main"), "/home/me/app"), None);
+        assert!(!wrappers.is_named(&frame("Comm::sum")), "paths keep it");
+        let file = "/v/lib/python3.11/site-packages/solver/step.py".to_owned();
+        let line = SiteFrame { file, ..SiteFrame::of_name("step") };
+        assert_eq!(wrappers.name(&line, ""), Some("step"));
     }
 }

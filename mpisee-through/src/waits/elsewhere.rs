@@ -11,6 +11,8 @@ const MAY_EXPLAIN: f64 = 0.5;
 /// Late ranks that waited themselves.
 pub struct Elsewhere {
     pub ranks: Vec<u32>,
+    /// The communicator on which they waited longest, if that is known.
+    pub comm: Option<String>,
     /// A sentence.
     pub text: String,
 }
@@ -34,8 +36,8 @@ pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewh
     };
     let ranks: Vec<u32> =
         late.iter().filter(may_be_explained).map(|&position| operation.members[position].rank).collect();
-    let text = sentence(report, operation, &ranks)?;
-    Some(Elsewhere { ranks, text })
+    let (text, comm) = sentence(report, operation, &ranks)?;
+    Some(Elsewhere { ranks, comm, text })
 }
 
 /// By how much the member is late in all calls together, in seconds: the time that it caused, by the number of those who waited.
@@ -68,8 +70,9 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
     waited
 }
 
-/// `Rank 2 itself waited 1.01 s for others, most of it in messages on W, and may be late because of that.`
-fn sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<String> {
+/// `Rank 2 itself waited 1.01 s for others, most of it in messages on W, and may be late because of
+/// that.`, and the communicator.
+fn sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<(String, Option<String>)> {
     let each: Vec<Waited<'_>> = ranks.iter().map(|&rank| waited(report, operation, rank)).collect();
     let for_others_s: f64 = each.iter().map(|one| one.for_others_s).sum();
     let in_polls_s: f64 = each.iter().map(|one| one.in_polls_s).sum();
@@ -83,16 +86,22 @@ fn sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<Strin
         _ => (format!("Ranks {who}"), "themselves"),
     };
     Some(match most.filter(|_| for_others_s >= in_polls_s) {
-        Some((one, _)) => format!(
-            "{who} {itself} waited {} for others, most of it in {} on {}, and may be late because of that.",
-            time(for_others_s),
-            one.call,
-            one.comm
-        ),
-        None => format!(
-            "{who} spent {} in calls that test or probe for messages, and may be late because of waiting there.",
-            time(in_polls_s)
-        ),
+        Some((one, _)) => {
+            let text = format!(
+                "{who} {itself} waited {} for others, most of it in {} on {}, and may be late because of that.",
+                time(for_others_s),
+                one.call,
+                one.comm
+            );
+            (text, Some(one.comm.clone()))
+        }
+        None => {
+            let text = format!(
+                "{who} spent {} in calls that test or probe for messages, and may be late because of waiting there.",
+                time(in_polls_s)
+            );
+            (text, None)
+        }
     })
 }
 

@@ -128,6 +128,26 @@ impl Waiting {
     }
 }
 
+/// A rank that caused, or suffered, more than this part of the waiting is mentioned although it
+/// does not stand out from the noise.
+const MOST_BY_ONE: f64 = 0.75;
+
+/// The rank that has most of what `part` says of the members of these operations, if one has nearly
+/// all of it, and its part. It may be in few calls or have a wide interval, so that another run may
+/// have another one.
+pub fn most_of_one<'w>(
+    operations: impl Iterator<Item = &'w Waiting>,
+    part: impl Fn(&Member) -> Option<Estimate>,
+) -> Option<(u32, f64)> {
+    let mut sums_s: BTreeMap<u32, f64> = BTreeMap::new();
+    for member in operations.flat_map(|one| &one.members) {
+        *sums_s.entry(member.rank).or_default() += part(member).map_or(0.0, |part| part.total);
+    }
+    let all_s: f64 = sums_s.values().sum();
+    let (rank, most_s) = sums_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (most_s > MOST_BY_ONE * all_s).then(|| (rank, most_s / all_s))
+}
+
 /// Who waits for whom.
 pub struct Report {
     /// By communicator and operation, in the order of names.

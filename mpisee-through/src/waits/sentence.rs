@@ -17,6 +17,8 @@ pub struct Sentence {
     pub whom: String,
     /// The ranks among them that waited for others elsewhere, so that they may be late because of that.
     pub waited: Vec<u32>,
+    /// The communicator on which these waited longest, if that is known.
+    pub waited_on: Option<String>,
     /// All waiting in the operation on the communicator, in seconds.
     pub waiting_s: f64,
     /// The part of the waiting that they caused.
@@ -53,8 +55,8 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     let caused = format!("{} {}", part_of(caused, waiting), of_waiting(operation, waiting));
     let (kind, text) = kind_and_text(report, operation, finding, &ranks, &caused);
     let elsewhere = elsewhere::of(report, operation, &distinct);
-    let (waited, more) =
-        elsewhere.map_or_else(Default::default, |found| (found.ranks, format!(" {}", found.text)));
+    let (waited, waited_on, more) = elsewhere
+        .map_or_else(Default::default, |found| (found.ranks, found.comm, format!(" {}", found.text)));
     Sentence {
         comm: operation.comm.clone(),
         call: operation.call.clone(),
@@ -62,6 +64,7 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
         whom: whom(report, finding, &ranks),
         ranks,
         waited,
+        waited_on,
         waiting_s: waiting.total,
         share,
         text: text + &more,

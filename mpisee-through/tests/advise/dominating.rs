@@ -36,7 +36,7 @@ fn a_late_rank_in_nonblocking_collectives_explains_the_waits() {
         }
         profile.calls.iter_mut().for_each(|row| row.call = "MPI_Wait".to_owned());
     });
-    finds(&on(late, "W", &ALL, "MPI_Iallreduce", 40, 320, 0.0), &["late W"]);
+    finds(&on(late, "W", &ALL, "MPI_Iallreduce", 40, 320, 0.0), &["waiting W"]);
 }
 
 #[test]

@@ -160,8 +160,8 @@ fn waiting_is_no_reason_to_look_for_skewed_volume() {
             }
         })
     };
-    finds(&late(0.0), &["alltoallv W", "late W"]);
-    finds(&late(0.012), &["alltoallv W", "late W", "skewed-volume W"]);
+    finds(&late(0.0), &["alltoallv W", "waiting W"]);
+    finds(&late(0.012), &["alltoallv W", "waiting W", "skewed-volume W"]);
     assert!(said(&late(0.012)).contains("of which 87 % is waiting for others, which is not in Time"));
 }
 
@@ -295,7 +295,7 @@ fn transfers_are_compared_with_the_shortest_of_the_run() {
     let late =
         arrive(on_one_node(), "W", &ALL, "MPI_Alltoall", 40, |_, rank| if rank == 3 { 0.1 } else { 0.0 });
     let late = late.with(|profile| profile.calls.iter_mut().for_each(|row| row.min_s.0 = 0.0005));
-    finds(&late, &["late W"]);
+    finds(&late, &["waiting W"]);
     finds(&super::using(slow_by(0.6), |_| (5.0, 5.0, "0-1")), &["no-core node0"]);
     // Without arrivals it is not known what is transfer.
     finds(&slow_by(0.6).with(|profile| profile.arrivals.clear()), &[]);

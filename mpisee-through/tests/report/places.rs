@@ -1,7 +1,7 @@
 //! Call sites and call paths in the report: those of the commands.
 
 use super::{assert_same, at, data_of, index, json_of, list, page_of, rows_by, rows_of, summed};
-use crate::support::{solver, splatt};
+use crate::support::{Builder, solver, splatt};
 use serde_json::Value;
 
 /// The sums by row of the parts on the families that are chosen.
@@ -66,4 +66,36 @@ fn a_profile_without_sites_says_so() {
     let data = data_of(&page_of(&splatt().write()));
     assert!(data["sites"].is_null() && data["paths"].is_null());
     assert!(data["missing"]["sites"].as_str().unwrap().contains("has no call sites"), "{}", data["missing"]);
+}
+
+#[test]
+fn sites_advise_and_report_look_past_the_same_frames() {
+    let extension = "/usr/lib/python3/dist-packages/petsc4py/lib/PETSc.cpython-311-x86_64-linux-gnu.so";
+    for (library, list, wrapper) in
+        [(extension, "", "petsc4py"), ("/opt/app/libcomm.so.1", "libcomm.so*\n", "libcomm.so.1")]
+    {
+        let mut profile = Builder::new(4);
+        let inner = profile.site(library, "cd34", 0x1234);
+        let caller = profile.line("step", "solver.c", 301);
+        for rank in 0..4 {
+            profile.path("W", rank, "MPI_Waitall", 10, 5.0, &[inner, caller]);
+            profile = profile.call_with("W", rank, "MPI_Waitall", 10, 0, 5.0, |row| row.site = Some(inner));
+        }
+        let written = profile.write();
+        let patterns = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(patterns.path(), list).unwrap();
+        let said = |arguments: &[&str]| {
+            let mut command = written.command(arguments);
+            let output = command.env("MPISEE_SKIP_FRAMES", patterns.path()).output().unwrap();
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let place = format!("step at solver.c:301 (by {wrapper})");
+        let report = data_of(&said(&["report", "app.mpisee", "-o", "-"])).to_string();
+        let sites = said(&["sites", "app.mpisee", "--format", "json"]);
+        let advise = said(&["advise", "app.mpisee", "--format", "json"]);
+        for (what, text) in [("sites", sites), ("advise", advise), ("report", report)] {
+            assert!(text.contains(&place), "{what}, {library}: {text}");
+        }
+    }
 }

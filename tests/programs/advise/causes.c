@@ -7,6 +7,8 @@
  *   late end    rank 1 works on when the others are done
  *   starved     halo exchange with receives that are posted early, on one core for all
  *   siblings    one member of each half is late to barriers, too little in either half for a finding
+ *   now and then  rank 1 sends late in one of five messages, by another time in each run
+ *   everywhere  rank 1 has more work in each round, so that others wait for it in messages, on a half and on the world, and at the end
  *   halo        halo exchange with receives that are posted early
  *   reduce      equal work, then MPI_Allreduce
  *   alltoall    equal work, then MPI_Alltoall
@@ -98,6 +100,37 @@ static void siblings(void) {
     MPI_Comm_free(&half);
 }
 
+static void now_and_then(void) {
+    srand((unsigned)time(NULL) + (unsigned)getpid());
+    for (int round = 0; round < 25; round++) {
+        rest(10e-3);
+        if (rank == 1) {
+            if (round % 5 == 4) rest(10e-3 * (1 + rand() % 8));
+            MPI_Send(out, HALO, MPI_CHAR, 0, 0, MPI_COMM_WORLD);
+        } else if (rank == 0) {
+            MPI_Recv(in, HALO, MPI_CHAR, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+static void everywhere(void) {
+    MPI_Comm half, copy;
+    MPI_Comm_split(MPI_COMM_WORLD, rank / 2, rank, &half);
+    MPI_Comm_dup(MPI_COMM_WORLD, &copy);
+    for (int round = 0; round < ROUNDS; round++) {
+        rest(rank == 1 ? 20e-3 : 5e-3);
+        MPI_Allreduce(MPI_IN_PLACE, sums, 1, MPI_DOUBLE, MPI_SUM, half);
+        rest(rank == 1 ? 10e-3 : 1e-3);
+        if (rank == 1) MPI_Send(out, HALO, MPI_CHAR, 2, 0, copy);
+        if (rank == 2) MPI_Recv(in, HALO, MPI_CHAR, 1, 0, copy, MPI_STATUS_IGNORE);
+        rest(rank == 1 ? 10e-3 : 1e-3);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    rest(rank == 1 ? 0.3 : 0.1);
+    MPI_Comm_free(&half);
+    MPI_Comm_free(&copy);
+}
+
 static void each_round(void (*communicate)(void)) {
     for (int round = 0; round < ROUNDS; round++) {
         sleeping();
@@ -129,6 +162,8 @@ int main(int argc, char **argv) {
     else if (strcmp(kind, "late end") == 0) rest(rank == 1 ? 1 : 0.2);
     else if (strcmp(kind, "starved") == 0) starved();
     else if (strcmp(kind, "siblings") == 0) siblings();
+    else if (strcmp(kind, "now and then") == 0) now_and_then();
+    else if (strcmp(kind, "everywhere") == 0) everywhere();
     else if (strcmp(kind, "halo") == 0) halo(sleeping);
     else if (strcmp(kind, "reduce") == 0) each_round(reduce);
     else if (strcmp(kind, "alltoall") == 0) each_round(alltoall);

@@ -16,6 +16,7 @@ mod completions;
 mod corrupted;
 mod devices;
 mod dynamic;
+mod ended_deadlocks;
 mod exact;
 mod fault_tolerance;
 mod flavours;

@@ -1,6 +1,7 @@
 //! Calls are counted by the places in the program that make them, and slow ones by their call paths. Programs print their own lines.
 
 mod hostile;
+mod looked_past;
 mod opened;
 mod resolved;
 mod swapped;

@@ -1,17 +1,19 @@
 //! The rule about ranks that come to `MPI_Finalize` long before the last ones.
 
+use super::cause::Caused;
 use super::facts::Facts;
 use super::finding::{Finding, percent};
 use crate::finalize::{CERTAIN_S, Last};
 use crate::units::{count, time};
 use mpisee_profile::run::WITHOUT_MPI;
+use std::collections::BTreeSet;
 
 /// The least share of the run that ranks wait in `MPI_Finalize`, where those who come last are few, and where they are not.
 const NAMED_OF_RUN: f64 = 0.02;
 const UNNAMED_OF_RUN: f64 = 0.05;
 
 /// Waiting in `MPI_Finalize`. It is about the whole run, whichever ranks and communicators are chosen.
-pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
+pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     let processes = facts.processes;
     let (runtime_s, ranks) = (processes.wall_max_s(), processes.count());
     // Processes without MPI end without waiting for each other.
@@ -30,7 +32,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
         count(ranks, "rank"),
         time(processes.wall_s() / ranks as f64)
     );
-    Some(Finding {
+    let finding = Finding {
         rule: "finalize",
         about: "MPI_Finalize".to_owned(),
         cost_s,
@@ -55,5 +57,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
         advice: "Why they come later is not measured: compare the work after the last common call, such as output, with the \
                  others', and divide it among more ranks."
             .to_owned(),
-    })
+    };
+    let ranks = last.map_or_else(BTreeSet::new, |last| last.ranks.into_iter().collect());
+    Some(Caused { finding, ranks, parts_s: [0.0; 2], sources: BTreeSet::new() })
 }

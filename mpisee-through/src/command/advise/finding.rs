@@ -1,5 +1,8 @@
 //! A finding: what a rule reports, with its evidence, its threshold and what to try.
 
+/// Findings below this share of the run have a line each, after the others.
+pub const LEAST_OF_RUN: f64 = 0.01;
+
 /// A finding of a rule.
 #[derive(Clone, Debug)]
 pub struct Finding {

@@ -4,7 +4,9 @@ mod alltoallv;
 mod at;
 mod at_end;
 mod barriers;
+mod cause;
 mod creation;
+mod deadlock;
 mod facts;
 mod finding;
 mod gpu_far;
@@ -49,24 +51,23 @@ EXAMPLES:
 
 /// Findings in plain words: what takes most time, and what to try
 ///
-/// What dominates comes first, then findings, each with its evidence and the rule's threshold:
+/// What dominates comes first, then findings, each with its evidence and the rule's threshold.
+/// There is one finding per cause: where the same ranks hold up others on several communicators, or
+/// only pass on what others cause, one finding has all of it. Findings below 1 % of the run have a
+/// line each at the end. The rules:
 ///
+/// deadlock: ranks that waited for each other when they were killed, as far as that is proved. It comes
+/// first.
 /// no-core: ranks that were ready to run and had no core, because of more ranks or threads than cores,
-/// ranks bound to the same core, a quota, or other processes. It comes first, whatever its time.
+/// ranks bound to the same core, a quota, or other processes. It comes before others, whatever its time.
 /// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
-/// time.
+/// time, beside what other findings explain.
 /// tiny-allreduces: very many MPI_Allreduce of a few bytes.
-/// late: ranks, a node or a root for which others wait in collectives, as measured by the arrivals of
-/// all members (mpisee-through waits).
-/// late-sender: ranks for which receivers of point-to-point messages wait, as measured by both ends
-/// (mpisee-through waits).
-/// late-receiver: the same, for which senders wait.
-/// late-partner: the same, for which receivers and senders wait, as in MPI_Sendrecv.
-/// hot-receiver: a late receiver for which most others wait.
-/// uneven: members wait for each other, and for most of that no rank is named.
-/// uneven-messages: the same in messages.
+/// waiting: members that wait for others in collectives, as measured by the arrivals of all members, or
+/// in point-to-point messages, as measured by both ends (mpisee-through waits). The finding says for
+/// whom, where ranks, a node or a root stand out, and at which end of messages.
 /// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
-/// waited for a core, where no finding says who waits for it.
+/// waited for a core, where no finding is about waiting.
 /// scattered: communicators no larger than a node that span several.
 /// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has other
 /// algorithms; mpisee-bench tune measures them.
@@ -187,13 +188,21 @@ fn findings(facts: &Facts<'_>, view: &ProfileView) -> Vec<Finding> {
         }
     }
     findings.sort_by(|left, right| {
-        let comes_later = |finding: &Finding| finding.rule != no_core::RULE;
-        comes_later(left)
-            .cmp(&comes_later(right))
+        order(left)
+            .cmp(&order(right))
             .then_with(|| right.cost_s.total_cmp(&left.cost_s))
             .then_with(|| (left.rule, &left.about).cmp(&(right.rule, &right.about)))
     });
     findings
+}
+
+/// Deadlocks come first, then lack of cores, and findings by their time.
+fn order(finding: &Finding) -> u8 {
+    match finding.rule {
+        deadlock::RULE => 0,
+        no_core::RULE => 1,
+        _ => 2,
+    }
 }
 
 fn answer(view: &ProfileView, mut facts: Facts<'_>, findings: &[Finding], verdict: &str) -> Answer {

@@ -25,7 +25,8 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     let mut evidence: Vec<String> = lack.nodes.iter().take(NAMED).map(on_node).collect();
     let more = lack.nodes.len().saturating_sub(NAMED);
     evidence.extend((more > 0).then(|| format!("So it is on {more} more of {} nodes.", lack.nodes_of_run)));
-    let left: RankSet = waiting::left_to_cores(facts).into_iter().map(WorldRank::new).collect();
+    let left = waiting::left_to_cores(facts).into_iter().flat_map(|waits| waits.ranks);
+    let left: RankSet = left.map(WorldRank::new).collect();
     evidence.extend((!left.is_empty()).then(|| {
         format!(
             "Others wait for {} (mpisee-through waits), which lacked a core about as long: no finding below names them for it.",

@@ -1,11 +1,14 @@
 //! The rule about messages that nearly all begin or end at one rank.
 
+use super::cause::Caused;
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+/// The rule's name.
+pub const RULE: &str = "through-one-rank";
 /// The part of the messages of which one rank is an end, and with how many others it has them at least.
 const OF_MESSAGES: f64 = 0.9;
 const PEERS: usize = 3;
@@ -42,7 +45,7 @@ impl Hub<'_> {
 }
 
 /// The finding about like communicators, if there is one.
-pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages) -> Option<Finding> {
+pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages) -> Option<Caused> {
     let with_messages = family.comms.iter().filter(|comm| messages.pairs.contains_key(&comm.name));
     let hubs: Vec<Hub<'_>> =
         with_messages.map(|comm| hub(&comm.name, comm.size(), messages)).collect::<Option<_>>()?;
@@ -58,8 +61,8 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
     }
     let several =
         if family.comms.len() > 1 { format!("on {} rank", largest.comm) } else { "rank".to_owned() };
-    Some(Finding {
-        rule: "through-one-rank",
+    let finding = Finding {
+        rule: RULE,
         about: family.name.to_owned(),
         cost_s,
         what: match family.comms.len() {
@@ -87,7 +90,9 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
             percent(BY_OWN)
         ),
         advice: advice(largest),
-    })
+    };
+    let ranks: BTreeSet<u32> = hubs.iter().map(|hub| hub.rank).collect();
+    Some(Caused { finding, ranks, parts_s: [0.0, cost_s], sources: BTreeSet::new() })
 }
 
 /// None if no rank has enough peers, as where there are few ranks.

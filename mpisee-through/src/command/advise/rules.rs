@@ -1,11 +1,12 @@
 //! The rules: each looks at the facts and returns what it finds.
 
 use super::at;
+use super::cause::{self, Caused};
 use super::creation;
 use super::facts::{Comm, Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
-use super::{alltoallv, at_end, barriers, gpu_far, nccl, profiler, staging};
+use super::{alltoallv, at_end, barriers, deadlock, gpu_far, nccl, profiler, staging};
 use super::{
     network, no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting,
 };
@@ -15,17 +16,15 @@ use mpisee_profile::OperationKind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 17] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 15] = [
+        deadlock::rule,
         tiny_allreduces,
-        waiting::late,
-        waiting::late_ends,
         scattered,
         alltoallv::rule,
         skewed_volume::rule,
         barriers::rule,
         slow_transfer::rule,
         network::rule,
-        on_messages,
         creation::rule,
         creation::reorder,
         blocking_sends,
@@ -35,14 +34,13 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         nccl::rule,
     ];
     let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
-    findings.extend(at_end::rule(facts));
     findings.extend(profiler::rule(facts));
-    let uneven_work = uneven_work::rule(facts, &findings);
-    findings.extend(uneven_work);
-    let uneven = waiting::uneven(facts);
-    findings.extend(uneven);
-    let general = dominating(facts, &findings);
+    let (hubs, small) = on_messages(facts);
+    findings.extend(small);
+    let caused = on_waiting(facts, hubs);
+    let general = dominating(facts, &findings, &caused);
     findings.extend(general);
+    findings.extend(cause::merge(caused, facts));
     if let Some(first) = no_core::rule(facts) {
         findings.iter_mut().for_each(no_core::put_first);
         findings.push(first);
@@ -50,20 +48,40 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
     findings
 }
 
+/// The findings about waiting, and those about its causes.
+fn on_waiting(facts: &Facts<'_>, hubs: Vec<Caused>) -> Vec<Caused> {
+    let mut caused = waiting::rule(facts);
+    caused.extend(at_end::rule(facts));
+    let work = uneven_work::rule(facts);
+    let is_first = caused.is_empty();
+    let is_named = caused.iter().any(|one| !one.ranks.is_empty());
+    let unnamed = caused.iter_mut().filter(|_| !is_named);
+    match (work, unnamed.max_by(|one, other| one.finding.cost_s.total_cmp(&other.finding.cost_s))) {
+        // It may explain the waiting that it is not measured to cause.
+        (Some(Caused { finding: work, .. }), Some(waiting)) => {
+            waiting.finding.evidence += &format!(" {} {}", work.what, work.evidence);
+        }
+        (Some(work), None) if is_first => caused.push(work),
+        _ => {}
+    }
+    caused.extend(hubs);
+    caused
+}
+
 /// Below this share of the run in messages on like communicators, the table of senders and receivers is not read.
 const MESSAGES_OF_RUN: f64 = 0.02;
 
-/// The findings in messages by sender and receiver.
-fn on_messages(facts: &Facts<'_>) -> Vec<Finding> {
+/// The findings in messages by sender and receiver: those about one rank, and those about small
+/// messages.
+fn on_messages(facts: &Facts<'_>) -> (Vec<Caused>, Vec<Finding>) {
     let takes_time =
         |family: &FamilyFacts<'_>| facts.share_of_run(family.time_s(is_message)) >= MESSAGES_OF_RUN;
     let families: Vec<FamilyFacts<'_>> = facts.families().filter(takes_time).collect();
     let messages = if families.is_empty() { None } else { messages::read(facts) };
-    let Some(messages) = messages else { return Vec::new() };
-    let of_family = |family: &FamilyFacts<'_>| {
-        [one_rank::finding(facts, family, &messages), small_messages::finding(facts, family, &messages)]
-    };
-    families.iter().flat_map(of_family).flatten().collect()
+    let Some(messages) = messages else { return (Vec::new(), Vec::new()) };
+    let hubs = families.iter().filter_map(|family| one_rank::finding(facts, family, &messages));
+    let small = families.iter().filter_map(|family| small_messages::finding(facts, family, &messages));
+    (hubs.collect(), small.collect())
 }
 
 pub fn is_collective(used: &Used) -> bool {
@@ -73,13 +91,28 @@ pub fn is_collective(used: &Used) -> bool {
 /// The least part of all MPI time, and of the run, that makes a communicator dominating.
 const DOMINATING_OF_MPI: f64 = 0.4;
 const DOMINATING_OF_RUN: f64 = 0.1;
-/// A communicator is not reported as dominating if other findings explain this share of its time.
-const EXPLAINED: f64 = 0.5;
 
-/// Communicators whose collectives, or messages, take much of the MPI time.
-fn dominating(facts: &Facts<'_>, others: &[Finding]) -> Vec<Finding> {
+/// Communicators whose collectives, or messages, take much of the MPI time that other findings do
+/// not explain.
+fn dominating(facts: &Facts<'_>, others: &[Finding], caused: &[Caused]) -> Vec<Finding> {
     let families: Vec<FamilyFacts<'_>> = facts.families().collect();
-    let found = |family, part| dominating_on(family, part, facts, others);
+    let of_cores = waiting::left_to_cores(facts);
+    let found = |family: &FamilyFacts<'_>, part: Part| {
+        let has_messages = family.used.iter().any(|used| used.kind == Some(OperationKind::PointToPoint));
+        let of_others = others.iter().filter(|one| one.about == family.name).map(|one| one.cost_s);
+        let waits = caused.iter().map(|one| (&one.finding.about, one.parts_s));
+        let waits = waits.chain(of_cores.iter().map(|one| (&one.about, one.parts_s)));
+        let here = waits.filter(|(about, _)| *about == family.name);
+        let of_waiting = here.map(|(_, parts_s)| match (part, parts_s) {
+            // Without messages, completing calls wait for nonblocking collectives.
+            (Part::Messages, [in_collectives_s, in_messages_s]) if !has_messages => {
+                in_collectives_s + in_messages_s
+            }
+            (Part::Messages, [_, in_messages_s]) => in_messages_s,
+            (Part::Collectives, [in_collectives_s, _]) => in_collectives_s,
+        });
+        dominating_on(family, part, facts, of_others.chain(of_waiting).sum())
+    };
     let collectives = families.iter().filter_map(|family| found(family, Part::Collectives));
     let messages = families.iter().filter_map(|family| found(family, Part::Messages));
     collectives.chain(messages).collect()
@@ -112,33 +145,19 @@ impl Part {
     }
 }
 
-/// The finding about these operations on a family, if they take enough time there that others do not explain.
+/// The finding about these operations on a family, if they take enough time there beside that which
+/// is explained.
 fn dominating_on(
     family: &FamilyFacts<'_>,
     part: Part,
     facts: &Facts<'_>,
-    others: &[Finding],
+    explained_s: f64,
 ) -> Option<Finding> {
     let (chosen, what) = (part.has(), part.title(family));
-    let cost_s = family.time_s(chosen);
-    let has_messages = family.used.iter().any(|used| used.kind == Some(OperationKind::PointToPoint));
-    // Waits in collectives explain no messages, and the other way round. Without messages, completing calls wait for nonblocking
-    // collectives.
-    let is_of_others = |rule| match waiting::is_about_messages(rule) {
-        Some(true) => part == Part::Collectives,
-        Some(false) => part == Part::Messages && has_messages,
-        None => false,
-    };
-    let explained_s: f64 = others
-        .iter()
-        .filter(|finding| finding.about == family.name && !is_of_others(finding.rule))
-        .map(|finding| finding.cost_s)
-        .sum();
-    let of_mpi = cost_s / facts.mpi_s.max(f64::MIN_POSITIVE);
-    if of_mpi < DOMINATING_OF_MPI
-        || facts.share_of_run(cost_s) < DOMINATING_OF_RUN
-        || explained_s >= EXPLAINED * cost_s
-    {
+    let all_s = family.time_s(chosen);
+    let cost_s = (all_s - explained_s).max(0.0);
+    let of_mpi = |time_s: f64| time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
+    if of_mpi(cost_s) < DOMINATING_OF_MPI || facts.share_of_run(cost_s) < DOMINATING_OF_RUN {
         return None;
     }
     let most = family.used.iter().filter(|used| chosen(used));
@@ -149,7 +168,7 @@ fn dominating_on(
         rule: "dominating",
         about: family.name.to_owned(),
         cost_s,
-        what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi), family.title),
+        what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi(all_s)), family.title),
         evidence: match waiting::of_family(facts, family, None).filter(|_| is_collective(most)) {
             Some(known) => format!(
                 "{}{at} Of the time in collectives on it {}.",
@@ -159,7 +178,7 @@ fn dominating_on(
             None => format!("{}{at}", largest_part(most, facts)),
         },
         threshold: format!(
-            "{} of the MPI time and {} of the run",
+            "{} of the MPI time and {} of the run that no other finding explains",
             percent(DOMINATING_OF_MPI),
             percent(DOMINATING_OF_RUN)
         ),

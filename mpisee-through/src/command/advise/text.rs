@@ -1,7 +1,8 @@
 //! Prints findings as a numbered list.
 
 use super::facts::Facts;
-use super::finding::{Finding, percent};
+use super::finding::{Finding, LEAST_OF_RUN, percent};
+use super::{deadlock, no_core};
 use crate::line_breaks;
 use crate::output::Page;
 use crate::units::time;
@@ -25,15 +26,24 @@ pub fn numbered(verdict: &str, findings: &[Finding], facts: &Facts<'_>, page: Pa
         };
         return verdict + &line_breaks::broken(why, width).join("\n") + "\n";
     }
-    let blocks = findings.iter().zip(1..).map(|(finding, number)| {
-        let share = percent(facts.share_of_run(finding.cost_s));
+    let is_much = |finding: &&Finding| {
+        [deadlock::RULE, no_core::RULE].contains(&finding.rule)
+            || facts.share_of_run(finding.cost_s) >= LEAST_OF_RUN
+    };
+    let (much, little): (Vec<&Finding>, Vec<&Finding>) = findings.iter().partition(is_much);
+    let blocks = much.iter().zip(1..).map(|(finding, number)| {
+        let spent = match finding.rule {
+            deadlock::RULE => "not counted, since the calls were in progress".to_owned(),
+            _ => format!(
+                "{} of the run, {} summed over ranks",
+                percent(facts.share_of_run(finding.cost_s)),
+                time(finding.cost_s)
+            ),
+        };
         let title = line_breaks::beside(&format!("{number}. "), &finding.what, width);
         let mut block: String = title.lines().map(|line| page.bold(line) + "\n").collect();
         let parts = [
-            (
-                "Time",
-                format!("{share} of the run, {} summed over ranks [{}]", time(finding.cost_s), finding.rule),
-            ),
+            ("Time", format!("{spent} [{}]", finding.rule)),
             ("Evidence", finding.evidence.clone()),
             ("Threshold", finding.threshold.clone()),
             ("Try", finding.advice.clone()),
@@ -43,5 +53,20 @@ pub fn numbered(verdict: &str, findings: &[Finding], facts: &Facts<'_>, page: Pa
         }
         block
     });
-    verdict + &blocks.collect::<Vec<_>>().join("\n")
+    let blocks = blocks.collect::<Vec<_>>().join("\n");
+    let between = if much.is_empty() || little.is_empty() { "" } else { "\n" };
+    verdict + &blocks + between + &short(&little, facts, width)
+}
+
+/// A line for each finding that takes little of the run.
+fn short(findings: &[&Finding], facts: &Facts<'_>, width: usize) -> String {
+    if findings.is_empty() {
+        return String::new();
+    }
+    let line = |finding: &&Finding| {
+        let share = percent(facts.share_of_run(finding.cost_s));
+        line_breaks::beside("   ", &format!("{} {share} [{}]", finding.what, finding.rule), width)
+    };
+    let lines: String = findings.iter().map(line).collect();
+    format!("Below {} of the run (--format json has evidence and advice):\n{lines}", percent(LEAST_OF_RUN))
 }

@@ -1,23 +1,21 @@
 //! The rule about ranks that are outside of MPI for longer than the others.
 
+use super::cause::Caused;
 use super::facts::Facts;
 use super::finding::{Finding, percent};
 use super::work::{self, SLIGHT, outside};
 use crate::units::{count, time};
 use mpisee_profile::run::WITHOUT_MPI;
+use std::collections::BTreeSet;
 
 /// Load balance below this is uneven.
 const BALANCE: f64 = 0.8;
 /// The least share of the run in which the others have no work.
 const LOST_OF_RUN: f64 = 0.05;
 
-/// Findings that name those who have more to do by what others waited for them.
-const TELLING: [&str; 6] =
-    ["late", "late-sender", "late-receiver", "late-partner", "hot-receiver", "finalize"];
-
-/// Uneven work, where `others` do not tell it by the waits. It is about the whole run, whichever communicators are chosen; nobody is
+/// Uneven work. It is about the whole run, whichever communicators are chosen; nobody is
 /// named who may only have lacked a core. Without MPI all of the time is outside of it, and says nothing of work.
-pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
+pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     let rows = facts.processes.ranks();
     if facts.is_a_part() || facts.library == WITHOUT_MPI || !work::is_known(facts) {
         return None;
@@ -29,14 +27,13 @@ pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
     let even_s = mean_s - (most_s - least_s) / rows.len() as f64;
     let balance = even_s / least_s;
     let cost_s: f64 = rows.iter().map(|row| (least_s - outside(row)[0]).max(0.0)).sum();
-    let is_told = others.iter().any(|other| TELLING.contains(&other.rule));
-    if is_told || balance.is_nan() || balance >= BALANCE || facts.share_of_run(cost_s) < LOST_OF_RUN {
+    if balance.is_nan() || balance >= BALANCE || facts.share_of_run(cost_s) < LOST_OF_RUN {
         return None;
     }
     let shortest_s = rows.iter().map(|row| outside(row)[0]).fold(f64::INFINITY, f64::min);
     let waited_for_core = most_s > (1.0 + SLIGHT) * least_s;
     let or_more = if waited_for_core { " or more" } else { "" };
-    Some(Finding {
+    let finding = Finding {
         rule: "uneven-work",
         about: "(run)".to_owned(),
         cost_s,
@@ -58,5 +55,6 @@ pub fn rule(facts: &Facts<'_>, others: &[Finding]) -> Option<Finding> {
         advice: "Divide the work anew. Outside of MPI there may also be input and output, and a system that is slower; \
                  mpisee-through ranks and efficiency have each rank and region."
             .to_owned(),
-    })
+    };
+    Some(Caused { finding, ranks: [most.rank].into(), parts_s: [0.0; 2], sources: BTreeSet::new() })
 }

@@ -1,19 +1,29 @@
-//! The rules about waiting: in collective operations as measured by the arrivals of all members, in messages by both ends.
+//! The rule about waiting: in collective operations as measured by the arrivals of all members, in
+//! messages by both ends.
+//!
+//! Whether a rank stands out from the noise may differ from run to run. That does not change the
+//! rule, only its sentence.
 
 use super::at;
+use super::cause::Caused;
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::work::Beside;
 use crate::units::time;
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
-use crate::waits::{Estimate, FEWEST, Member, Waiting};
+use crate::waits::{Estimate, FEWEST, Waiting, most_of_one};
 use mpisee_profile::{Operation, OperationKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-/// Waiting below this share of the run is no finding.
-const WAITING_OF_RUN: f64 = 0.02;
-/// Ranks are not named if they waited for a core for this part of the time that others waited for them, or longer.
+/// The rule's name.
+pub const RULE: &str = "waiting";
+/// Waiting on like communicators below this share of the run is no finding.
+const OF_RUN: f64 = 0.02;
+/// Ranks are named if they caused this part of the waiting together.
+const NAMED: f64 = 0.5;
+/// Lack of cores explains the waiting if the ranks waited for a core for this part of it, or
+/// longer.
 const OF_CORES: f64 = 0.5;
 /// How many sentences a finding has.
 const SENTENCES: usize = 3;
@@ -22,11 +32,6 @@ const SENTENCES: usize = 3;
 pub fn of_family(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
     let is_chosen = |operation: &Waiting| call.is_none_or(|call| operation.call == call);
     sum(facts, family, |operation| !operation.is_of_messages() && is_chosen(operation))
-}
-
-/// The same of their messages.
-fn of_messages(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<(f64, Estimate)> {
-    sum(facts, family, Waiting::is_of_messages)
 }
 
 /// The time in their blocking sends, and of that waiting for receivers.
@@ -68,65 +73,8 @@ pub fn share((time_s, waiting): (f64, Estimate)) -> String {
     format!("{:.0} %{range} is waiting for others", of(waiting.total))
 }
 
-/// Ranks, nodes and roots for which others wait in collectives.
-pub fn late(facts: &Facts<'_>) -> Vec<Finding> {
-    by_family(facts, |sentence| sentence.call != MESSAGES)
-        .into_iter()
-        .filter_map(|found| found.late(facts))
-        .collect()
-}
-
-/// Ranks for which others wait in messages, by the end at which they are late.
-pub fn late_ends(facts: &Facts<'_>) -> Vec<Finding> {
-    END_RULES
-        .iter()
-        .flat_map(|rule| {
-            let found = by_family(facts, |one| one.call == MESSAGES && rule.kinds.contains(&one.kind));
-            found.into_iter().filter_map(|found| found.late_end(rule, facts))
-        })
-        .collect()
-}
-
-/// Returns whether a rule of this module is about messages, and not about collectives; none of a rule of another one.
-pub fn is_about_messages(rule: &str) -> Option<bool> {
-    let is_end = END_RULES.iter().any(|of| of.name == rule);
-    match is_end || rule == UNEVEN_MESSAGES {
-        true => Some(true),
-        false => ["late", "uneven"].contains(&rule).then_some(false),
-    }
-}
-
-/// The rule of waits in messages for which no rank is named.
-const UNEVEN_MESSAGES: &str = "uneven-messages";
-
-/// The findings on like communicators.
-struct Found<'f> {
-    name: &'f str,
-    title: &'f str,
-    sentences: Vec<Sentence>,
-}
-
-/// The sentences that are about ranks, by family.
-fn by_family<'f>(facts: &'f Facts<'_>, takes: impl Fn(&Sentence) -> bool) -> Vec<Found<'f>> {
-    let Some(report) = &facts.waits else { return Vec::new() };
-    let mut by_family: BTreeMap<(&str, &str), Vec<Sentence>> = BTreeMap::new();
-    for sentence in sentences(report, |rank| facts.takes_rank(rank)) {
-        if sentence.share.is_some() && takes(&sentence) {
-            by_family.entry(family_of(facts, &sentence)).or_default().push(sentence);
-        }
-    }
-    by_family.into_iter().map(|((name, title), sentences)| Found { name, title, sentences }).collect()
-}
-
-/// Name and title of the family of its communicator; owned by the facts.
-fn family_of<'f>(facts: &'f Facts<'_>, sentence: &Sentence) -> (&'f str, &'f str) {
-    let known = facts.comms.get_key_value(&sentence.comm);
-    known.map_or(("", ""), |(comm, _)| facts.family_of(comm))
-}
-
-/// A rule about one end of messages.
-struct EndRule {
-    name: &'static str,
+/// What is said of ranks that are late at one end of messages.
+struct EndText {
     /// The sentences that it is about.
     kinds: &'static [&'static str],
     /// The others' actions while they wait.
@@ -134,281 +82,354 @@ struct EndRule {
     advice: &'static str,
 }
 
-const SENDERS: EndRule = EndRule {
-    name: "late-sender",
+const SENDERS: EndText = EndText {
     kinds: &["late sender", "late senders", "late rank", "late ranks", "late node"],
     wait: "to send",
     advice: "Why they come later is not measured: compare their work before the send with the others', or let them send earlier; \
              receivers that have other work can do it between MPI_Irecv and MPI_Wait.",
 };
 
-const RECEIVERS: EndRule = EndRule {
-    name: "late-receiver",
+const RECEIVERS: EndText = EndText {
     kinds: &["late receiver", "late receivers"],
     wait: "to receive",
     advice: "Post receives earlier, with MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that \
              senders go on meanwhile.",
 };
 
-const PARTNERS: EndRule = EndRule {
-    name: "late-partner",
+const PARTNERS: EndText = EndText {
     kinds: &["late partner", "late partners"],
     wait: "to send and to receive",
     advice: "Why they come later is not measured: compare their work before these messages with the others'; others that have other \
              work can do it between MPI_Irecv, MPI_Isend and MPI_Waitall.",
 };
 
-const HOT_RECEIVERS: EndRule = EndRule {
-    name: "hot-receiver",
+const HOT_RECEIVERS: EndText = EndText {
     kinds: &["hot receiver", "hot receivers"],
     wait: "to receive",
     advice: "Post all receives before the first is completed, let fewer ranks send at once, or use MPI_Gather or MPI_Reduce, \
              which many libraries do along a tree.",
 };
 
-const END_RULES: [EndRule; 4] = [SENDERS, RECEIVERS, PARTNERS, HOT_RECEIVERS];
+const END_TEXTS: [EndText; 4] = [SENDERS, RECEIVERS, PARTNERS, HOT_RECEIVERS];
 
-impl Found<'_> {
-    /// The time that others waited, if it is much and lack of cores does not explain most of it: that is a finding of its own.
-    fn cost_s(&self, facts: &Facts<'_>) -> Option<f64> {
-        let cost_s = self.sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
-        let is_of_cores = facts.lack.is_some() && self.core_wait_s(facts) >= OF_CORES * cost_s;
-        (!is_of_cores && facts.share_of_run(cost_s) >= WAITING_OF_RUN).then_some(cost_s)
-    }
+/// Waiting on like communicators, in collectives and in messages.
+pub fn rule(facts: &Facts<'_>) -> Vec<Caused> {
+    let families: Vec<FamilyFacts<'_>> = facts.families().collect();
+    families.iter().filter_map(|family| FamilyWaits::gather(facts, family)?.to_caused()).collect()
+}
 
-    /// How long these ranks were ready to run and had no core, in seconds.
-    fn core_wait_s(&self, facts: &Facts<'_>) -> f64 {
-        let is_named = |rank: u32| self.sentences.iter().any(|one| one.ranks.contains(&rank));
-        let rows = facts.processes.ranks().iter().filter(|row| is_named(row.rank));
-        rows.filter_map(|row| row.cpu_wait_s).map(|wait_s| wait_s.0).sum()
-    }
+/// Waiting on like communicators that lack of cores may explain, so that [`rule`] leaves it out.
+pub struct CoreWaits {
+    /// The name of the communicators.
+    pub about: String,
+    /// The ranks that stand out.
+    pub ranks: BTreeSet<u32>,
+    /// The waiting in collectives, and in messages, in seconds.
+    pub parts_s: [f64; 2],
+}
 
-    fn said(&self) -> String {
-        let texts = self.sentences.iter().take(SENTENCES).map(|one| one.text.clone());
-        let more = self.sentences.len().saturating_sub(SENTENCES);
-        let more = (more > 0).then(|| format!("And so on in {more} more."));
-        texts.chain(more).collect::<Vec<_>>().join(" ")
-    }
+/// The waiting that is left to the finding about cores.
+pub fn left_to_cores(facts: &Facts<'_>) -> Vec<CoreWaits> {
+    let families: Vec<FamilyFacts<'_>> = facts.families().collect();
+    let of_family = |family| FamilyWaits::gather(facts, family).filter(FamilyWaits::is_of_cores);
+    let core_waits = |waits: FamilyWaits<'_, '_>| CoreWaits {
+        about: waits.family.name.to_owned(),
+        ranks: waits.late_ranks(),
+        parts_s: waits.parts_s(),
+    };
+    families.iter().filter_map(of_family).map(core_waits).collect()
+}
 
-    /// Where in the program the collectives are called, if most calls are made at one place.
-    fn made_at(&self, facts: &Facts<'_>) -> String {
-        let calls: BTreeSet<&str> = self.sentences.iter().map(|one| one.call.as_str()).collect();
-        let nouns = match calls.first() {
-            Some(only) if calls.len() == 1 => format!("calls of {only}"),
-            _ => "collective calls".to_owned(),
+/// The waiting on like communicators.
+struct FamilyWaits<'w, 'f> {
+    facts: &'w Facts<'f>,
+    family: &'w FamilyFacts<'w>,
+    /// Time and waiting of the chosen ranks in collectives, and in messages.
+    parts: [Option<(f64, Estimate)>; 2],
+    /// Those that name ranks, in each of the two.
+    sentences: [Vec<Sentence>; 2],
+}
+
+/// Of few collective calls it cannot be said that nobody stands out.
+fn is_enough(operation: &Waiting) -> bool {
+    operation.is_of_messages() || operation.sampled >= FEWEST as u64 || !operation.findings.is_empty()
+}
+
+impl<'w, 'f> FamilyWaits<'w, 'f> {
+    /// `None` if it is too little of the run.
+    fn gather(facts: &'w Facts<'f>, family: &'w FamilyFacts<'w>) -> Option<Self> {
+        let report = facts.waits.as_ref()?;
+        let part = |in_messages: bool| {
+            sum(facts, family, |one| one.is_of_messages() == in_messages && is_enough(one))
         };
-        let family = facts.families().find(|family| family.name == self.name);
-        family.map_or_else(String::new, |family| {
-            at::of_calls(facts, &family, &nouns, |call| calls.contains(call))
+        let is_here =
+            |one: &Sentence| one.share.is_some() && family.comms.iter().any(|comm| comm.name == one.comm);
+        let all = sentences(report, |rank| facts.takes_rank(rank)).into_iter().filter(is_here);
+        let (messages, collectives) = all.partition(|one| one.call == MESSAGES);
+        let waits = FamilyWaits {
+            facts,
+            family,
+            parts: [part(false), part(true)],
+            sentences: [collectives, messages],
+        };
+        (facts.share_of_run(waits.cost_s()) >= OF_RUN).then_some(waits)
+    }
+
+    /// The waiting in collectives, and in messages, in seconds: of the chosen ranks, or for them.
+    fn parts_s(&self) -> [f64; 2] {
+        [0, 1].map(|part| {
+            let suffered_s = self.parts[part].map_or(0.0, |(_, waiting)| waiting.total);
+            match self.facts.names_ranks() {
+                true => suffered_s.max(named_waiting_s(&self.sentences[part])),
+                false => suffered_s,
+            }
         })
     }
 
-    fn is_one_rank(&self) -> bool {
-        self.sentences.len() == 1 && self.sentences[0].ranks.len() == 1
+    fn cost_s(&self) -> f64 {
+        self.parts_s().iter().sum()
     }
 
-    /// Returns whether all of these ranks waited for others elsewhere, so that the cause may be with those.
-    fn may_only_pass_it_on(&self) -> bool {
-        self.sentences.iter().all(|one| one.ranks.iter().all(|rank| one.waited.contains(rank)))
+    fn all_sentences(&self) -> impl Iterator<Item = &Sentence> {
+        self.sentences.iter().flatten()
     }
 
-    /// The ranks, if they are of one sentence.
-    fn whose(&self) -> String {
-        match &self.sentences[..] {
-            [only] => only.whom.clone(),
-            _ => "these ranks".to_owned(),
+    /// The ranks that stand out.
+    fn late_ranks(&self) -> BTreeSet<u32> {
+        self.all_sentences().flat_map(|one| one.ranks.iter().copied()).collect()
+    }
+
+    /// The waiting that ranks which stand out caused, in seconds.
+    fn named_s(&self) -> f64 {
+        self.sentences.iter().map(|part| named_waiting_s(part)).sum()
+    }
+
+    /// Returns whether ranks that stand out caused most of it.
+    fn names_ranks(&self) -> bool {
+        self.named_s() >= NAMED * self.cost_s()
+    }
+
+    fn operations(&self) -> impl Iterator<Item = &'w Waiting> {
+        operations_on(self.facts, self.family).into_iter().flatten().filter(|one| is_enough(one))
+    }
+
+    /// The rank that caused most of it, with its part, also where it does not stand out from the
+    /// noise.
+    fn largest(&self) -> Option<(u32, f64)> {
+        most_of_one(self.operations(), |member| member.caused)
+    }
+
+    /// Returns whether the ranks that stand out, or all members where none does, waited for cores
+    /// so long that this may explain it.
+    fn is_of_cores(&self) -> bool {
+        if self.facts.lack.is_none() {
+            return false;
         }
-    }
-
-    /// The evidence, with the ranks' time outside of MPI, and advice: where that explains the waiting, it is about their work.
-    fn with_work(
-        &self,
-        facts: &Facts<'_>,
-        cost_s: f64,
-        evidence: String,
-        otherwise: &str,
-    ) -> (String, String) {
-        let ranks = self.sentences.iter().flat_map(|one| one.ranks.iter().copied()).collect();
-        let is_here = |one: &&Waiting| self.sentences.iter().any(|sentence| sentence.comm == one.comm);
-        let operations = facts.waits.iter().flat_map(|report| &report.operations).filter(is_here);
-        let among = operations.flat_map(|one| &one.members).map(|member| member.rank).collect();
-        let Some(beside) = Beside::of(facts, ranks, &among) else { return (evidence, otherwise.to_owned()) };
-        let advice = match beside.explains(cost_s) {
-            true => format!(
-                "What {} outside of MPI takes longer than with the others, by enough to explain half of the waiting or more: see \
-                 whether the work can be divided anew, or what is slow there, as input, output or the node.",
-                if self.is_one_rank() { "it does" } else { "they do" }
-            ),
-            false if self.may_only_pass_it_on() => format!(
-                "Look first for whom {} there: the cause may be with those, who have a finding of their own if they stand out.",
-                if self.is_one_rank() { "it waited" } else { "they waited" }
-            ),
-            false => otherwise.to_owned(),
+        let (ranks, cost_s) = match self.names_ranks() {
+            true => (self.late_ranks(), self.named_s()),
+            false => (self.members(), self.cost_s()),
         };
-        (format!("{evidence} {}", beside.sentence()), advice)
+        let rows = self.facts.processes.ranks().iter().filter(|row| ranks.contains(&row.rank));
+        let core_wait_s: f64 = rows.filter_map(|row| row.cpu_wait_s).map(|wait_s| wait_s.0).sum();
+        core_wait_s >= OF_CORES * cost_s
     }
 
-    fn late_end(&self, rule: &EndRule, facts: &Facts<'_>) -> Option<Finding> {
-        let cost_s = self.cost_s(facts)?;
-        let evidence = format!("Measured by both ends of messages: {}", self.said());
-        let (evidence, advice) = self.with_work(facts, cost_s, evidence, rule.advice);
-        Some(Finding {
-            rule: rule.name,
-            about: self.name.to_owned(),
-            cost_s,
-            what: format!("On {} others wait for {} {}.", self.title, self.whose(), rule.wait),
-            evidence,
+    fn members(&self) -> BTreeSet<u32> {
+        self.operations().flat_map(|one| &one.members).map(|member| member.rank).collect()
+    }
+
+    fn to_caused(&self) -> Option<Caused> {
+        if self.is_of_cores() {
+            return None;
+        }
+        let (what, advice, more, ranks) = match self.names_ranks() {
+            true => self.describe_named(),
+            false => self.describe_unnamed(),
+        };
+        let finding = Finding {
+            rule: RULE,
+            about: self.family.name.to_owned(),
+            cost_s: self.cost_s(),
+            what,
+            evidence: format!("{}{more}", self.measured().join(" ")),
             threshold: format!(
-                "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
-                percent(WAITING_OF_RUN)
+                "waiting of {} of the run; ranks are named that cause half of it or more and stand out as mpisee-through waits has it",
+                percent(OF_RUN)
             ),
             advice,
+        };
+        let sources = self.all_sentences().filter_map(|one| one.waited_on.as_deref());
+        let passed_on = self.names_ranks() && self.may_only_pass_it_on() && !self.explains_by_work();
+        let sources = sources.filter(|_| passed_on).map(|comm| self.facts.family_of(comm).0.to_owned());
+        Some(Caused { finding, ranks, parts_s: self.parts_s(), sources: sources.collect() })
+    }
+
+    /// The measured parts, and the sentences about ranks that stand out.
+    fn measured(&self) -> Vec<String> {
+        let [collectives, messages] = &self.sentences;
+        let mut parts = Vec::new();
+        if let Some((time_s, waiting)) = self.parts[0].filter(|(_, waiting)| waiting.total > 0.0) {
+            let calls: BTreeSet<&str> =
+                self.operations().filter(|one| !one.is_of_messages()).map(|one| one.call.as_str()).collect();
+            parts.push(format!(
+                "Measured by the arrivals of all members: of {} in collectives {}.{}",
+                time(time_s),
+                share((time_s, waiting)),
+                at::of_time(self.facts, self.family, |call| calls.contains(call))
+            ));
+            parts.extend(first_texts(collectives));
+        }
+        if let Some((time_s, waiting)) = self.parts[1].filter(|(_, waiting)| waiting.total > 0.0) {
+            let [for_senders_s, for_receivers_s] = self.by_end_s();
+            parts.push(format!(
+                "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}",
+                time(time_s),
+                share((time_s, waiting)),
+                time(for_senders_s),
+                time(for_receivers_s),
+                at::of_time(self.facts, self.family, is_call_of_messages)
+            ));
+            parts.extend(first_texts(messages));
+        }
+        parts
+    }
+
+    /// The waiting for senders, and for receivers, in seconds.
+    fn by_end_s(&self) -> [f64; 2] {
+        let members = self.operations().filter(|one| one.is_of_messages()).flat_map(|one| &one.members);
+        members.fold([0.0; 2], |[senders_s, receivers_s], member| {
+            let [for_senders_s, for_receivers_s] = member.directions.unwrap_or_default().suffered_s;
+            [senders_s + for_senders_s, receivers_s + for_receivers_s]
         })
     }
 
-    fn late(&self, facts: &Facts<'_>) -> Option<Finding> {
-        let cost_s = self.cost_s(facts)?;
-        let evidence =
-            format!("Measured by the arrivals of all members: {}{}", self.said(), self.made_at(facts));
-        let otherwise = format!(
-            "Why {} later is not measured: compare the work, input and output before that call, and the node, with the others'.",
-            if self.is_one_rank() { "it comes" } else { "they come" }
+    /// Finding, advice and the rest of the evidence where ranks stand out, with these ranks.
+    fn describe_named(&self) -> (String, String, String, BTreeSet<u32>) {
+        let ranks = self.late_ranks();
+        let names: BTreeSet<&str> = self.all_sentences().map(|one| one.whom.as_str()).collect();
+        let whom = match names.first() {
+            Some(&only) if names.len() == 1 => only,
+            _ => "these ranks",
+        };
+        let kinds: BTreeSet<&str> = self.all_sentences().map(|one| one.kind).collect();
+        let in_messages = self.sentences[0].is_empty();
+        let is_of = |end: &&EndText| in_messages && kinds.iter().all(|kind| end.kinds.contains(kind));
+        let end = END_TEXTS.iter().find(is_of);
+        let what = match end {
+            Some(end) => format!("On {} others wait for {whom} {}.", self.family.title, end.wait),
+            None => format!("On {} others wait for {whom}.", self.family.title),
+        };
+        let [comes, does, waited] = match ranks.len() {
+            1 => ["it comes", "it does", "it waited"],
+            _ => ["they come", "they do", "they waited"],
+        };
+        let otherwise = end.map_or_else(
+            || {
+                format!(
+                    "Why {comes} later is not measured: compare the work, input and output before these calls, and the node, with the \
+                     others'."
+                )
+            },
+            |end| end.advice.to_owned(),
         );
-        let (evidence, advice) = self.with_work(facts, cost_s, evidence, &otherwise);
-        Some(Finding {
-            rule: "late",
-            about: self.name.to_owned(),
-            cost_s,
-            what: format!("On {} others wait for {}.", self.title, self.whose()),
-            evidence,
-            threshold: format!(
-                "waiting for them of {} of the run, and they stand out as mpisee-through waits has it",
-                percent(WAITING_OF_RUN)
+        let beside = self.beside();
+        let advice = match &beside {
+            Some(beside) if beside.explains(self.named_s()) => format!(
+                "What {does} outside of MPI takes longer than with the others, by enough to explain half of the waiting or more: see \
+                 whether the work can be divided anew, or what is slow there, as input, output or the node."
             ),
-            advice,
-        })
+            Some(_) if self.may_only_pass_it_on() => format!(
+                "Look first for whom {waited} there: the cause may be with those, who have a finding of their own if they stand out."
+            ),
+            _ => otherwise,
+        };
+        (what, advice, beside.map_or_else(String::new, |beside| format!(" {}", beside.sentence())), ranks)
+    }
+
+    /// The time outside of MPI of the ranks that stand out, beside that of the others.
+    fn beside(&self) -> Option<Beside> {
+        Beside::of(self.facts, self.late_ranks(), &self.members())
+    }
+
+    fn explains_by_work(&self) -> bool {
+        self.beside().is_some_and(|beside| beside.explains(self.named_s()))
+    }
+
+    /// Returns whether all of these ranks waited for others elsewhere, so that the cause may be
+    /// with those.
+    fn may_only_pass_it_on(&self) -> bool {
+        self.all_sentences().all(|one| one.ranks.iter().all(|rank| one.waited.contains(rank)))
+    }
+
+    /// The same where no ranks stand out that caused most of it; with the rank that caused most, if
+    /// there is one.
+    fn describe_unnamed(&self) -> (String, String, String, BTreeSet<u32>) {
+        let title = &self.family.title;
+        if let Some((rank, part)) = self.largest() {
+            let what = format!(
+                "On {title} others wait for rank {rank}, {} of the waiting, but in few long waits or by an uncertain estimate.",
+                percent(part)
+            );
+            let advice = format!(
+                "See what rank {rank} does now and then that others do not, as output or a checkpoint, and whether it is the same rank in \
+                 another run."
+            );
+            return (what, advice, String::new(), BTreeSet::from([rank]));
+        }
+        let [collectives_s, messages_s] = self.parts_s();
+        let in_messages = if messages_s > collectives_s { " in messages" } else { "" };
+        let mut what =
+            format!("Members of {title} wait for each other{in_messages}; no single rank causes most of it.");
+        let otherwise = self.advice_on_nobody(messages_s > collectives_s);
+        let mut advice = otherwise.to_owned();
+        if let Some((rank, part)) = most_of_one(self.operations(), |member| member.suffered) {
+            what = format!(
+                "On {title} rank {rank} waits for others{in_messages}, {} of all waiting; no single rank causes most of it.",
+                percent(part)
+            );
+            advice = format!(
+                "Those for whom rank {rank} waits have more to do before than it has: give it more of the work, or more ranks to the others' \
+                 part of it. {otherwise}"
+            );
+        }
+        let lacks_progress = self.operations().any(|one| one.may_lack_progress);
+        let more = match lacks_progress {
+            true => {
+                " In some of it nobody can be named: what all had started was complete only after a rank came back to MPI."
+            }
+            false => "",
+        };
+        (what, advice, more.to_owned(), BTreeSet::new())
+    }
+
+    fn advice_on_nobody(&self, in_messages: bool) -> &'static str {
+        let [for_senders_s, for_receivers_s] = self.by_end_s();
+        match in_messages {
+            false => {
+                "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows whether they \
+                 had cores. Fewer or nonblocking collectives let such delays even out."
+            }
+            true if for_receivers_s > for_senders_s => {
+                "Let receivers post MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that senders go on \
+                 meanwhile."
+            }
+            true => {
+                "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not wait for."
+            }
+        }
     }
 }
 
-/// The least share of the run that is waiting while no rank stands out.
-const UNEVEN_OF_RUN: f64 = 0.05;
-/// A rank that caused, or suffered, more than this part of it is mentioned all the same.
-const MOST_BY_ONE: f64 = 0.75;
-
-/// Waiting for which no rank stands out: each is late now and then.
-pub fn uneven(facts: &Facts<'_>) -> Vec<Finding> {
-    let in_collectives = facts.families().filter_map(|family| uneven_collectives(facts, &family));
-    let in_messages = facts.families().filter_map(|family| uneven_messages(facts, &family));
-    in_collectives.chain(in_messages).collect()
+/// The waiting that the named ranks caused, in seconds.
+fn named_waiting_s(sentences: &[Sentence]) -> f64 {
+    sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum()
 }
 
-/// The waiting on a family, in seconds, in collectives or in messages, for which no rank stands out, if it is much.
-fn left(facts: &Facts<'_>, family: &FamilyFacts<'_>, waiting: Estimate, in_messages: bool) -> Option<f64> {
-    let report = facts.waits.as_ref()?;
-    let is_here = |call: &str, comm: &str| {
-        (call == MESSAGES) == in_messages && family.comms.iter().any(|of| of.name == comm)
-    };
-    let named = sentences(report, |_| true).into_iter().filter(|one| is_here(&one.call, &one.comm));
-    let named_s: f64 = named.map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
-    let all = report.operations.iter().filter(|one| is_here(&one.call, &one.comm));
-    let all_s: f64 = all.filter_map(|one| one.waiting).map(|waiting| waiting.total).sum();
-    let unnamed = if all_s > 0.0 { (1.0 - named_s / all_s).max(0.0) } else { 0.0 };
-    let cost_s = unnamed * waiting.total;
-    let is_much = facts.share_of_run(cost_s) >= UNEVEN_OF_RUN && cost_s >= waiting.total / 2.0;
-    is_much.then_some(cost_s)
-}
-
-fn uneven_threshold() -> String {
-    format!("{} of the run, and at least half of it by no rank that stands out", percent(UNEVEN_OF_RUN))
-}
-
-fn uneven_collectives(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<Finding> {
-    // Of few calls it cannot be said that nobody stands out.
-    let takes = |operation: &Waiting| !operation.is_of_messages() && operation.sampled >= FEWEST as u64;
-    let (time_s, waiting) = sum(facts, family, takes)?;
-    let measured = operations_on(facts, family)?.filter(|operation| takes(operation));
-    let calls: BTreeSet<&str> = measured.map(|operation| operation.call.as_str()).collect();
-    let (more, advice) = unnamed(
-        facts,
-        family,
-        takes,
-        "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows whether they \
-         had cores. Fewer or nonblocking collectives let such delays even out.",
-    );
-    Some(Finding {
-        rule: "uneven",
-        about: family.name.to_owned(),
-        cost_s: left(facts, family, waiting, false)?,
-        what: format!(
-            "Members of {} wait for each other, and for most of that no rank is named.",
-            family.title
-        ),
-        evidence: format!(
-            "Measured by the arrivals of all members: of {} in collectives {}.{}{more}",
-            time(time_s),
-            share((time_s, waiting)),
-            at::of_time(facts, family, |call| calls.contains(call))
-        ),
-        threshold: uneven_threshold(),
-        advice,
-    })
-}
-
-fn uneven_messages(facts: &Facts<'_>, family: &FamilyFacts<'_>) -> Option<Finding> {
-    let (time_s, waiting) = of_messages(facts, family)?;
-    let cost_s = left(facts, family, waiting, true)?;
-    let mut by_end_s = [0.0; 2];
-    for member in
-        operations_on(facts, family)?.filter(|one| one.is_of_messages()).flat_map(|one| &one.members)
-    {
-        let suffered_s = member.directions.unwrap_or_default().suffered_s;
-        by_end_s.iter_mut().zip(suffered_s).for_each(|(sum, more)| *sum += more);
-    }
-    let [for_senders_s, for_receivers_s] = by_end_s;
-    let otherwise = match for_receivers_s > for_senders_s {
-        true => {
-            "Let receivers post MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that senders go on \
-             meanwhile."
-        }
-        false => {
-            "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not wait for."
-        }
-    };
-    let one = most_of_one(facts, family, Waiting::is_of_messages, |member| member.suffered);
-    let of_one = one.map(|(rank, _)| {
-        format!(
-            "Those for whom rank {rank} waits have more to do before their messages than it has: give it more of the work, or more ranks \
-             to the others' part of it. {otherwise}"
-        )
-    });
-    let (more, advice) =
-        unnamed(facts, family, Waiting::is_of_messages, of_one.as_deref().unwrap_or(otherwise));
-    Some(Finding {
-        rule: UNEVEN_MESSAGES,
-        about: family.name.to_owned(),
-        cost_s,
-        what: match one {
-            Some((rank, share)) => format!(
-                "On {} rank {rank} waits for others in messages, {} of all waiting in them, and for most of that no rank is named.",
-                family.title,
-                percent(share)
-            ),
-            None => format!(
-                "Members of {} wait for each other in messages, and for most of that no rank is named.",
-                family.title
-            ),
-        },
-        evidence: format!(
-            "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}{more}",
-            time(time_s),
-            share((time_s, waiting)),
-            time(for_senders_s),
-            time(for_receivers_s),
-            at::of_time(facts, family, is_call_of_messages)
-        ),
-        threshold: uneven_threshold(),
-        advice,
-    })
+/// The first sentences.
+fn first_texts(sentences: &[Sentence]) -> Vec<String> {
+    let texts = sentences.iter().take(SENTENCES).map(|one| one.text.clone());
+    let more = sentences.len().saturating_sub(SENTENCES);
+    texts.chain((more > 0).then(|| format!("And so on in {more} more."))).collect()
 }
 
 fn is_call_of_messages(call: &str) -> bool {
@@ -424,64 +445,4 @@ fn operations_on<'f>(
     let comms: BTreeSet<&str> = family.comms.iter().map(|comm| comm.name.as_str()).collect();
     let operations = facts.waits.as_ref()?.operations.iter();
     Some(operations.filter(move |operation| comms.contains(operation.comm.as_str())))
-}
-
-/// A sentence on operations in which nobody could be named, if there are any.
-fn progress(facts: &Facts<'_>, family: &FamilyFacts<'_>, takes: impl Fn(&Waiting) -> bool) -> Option<String> {
-    let mut of_family = operations_on(facts, family)?.filter(|one| takes(one));
-    of_family.any(|one| one.may_lack_progress).then(|| {
-        " In some of it nobody can be named: what all had started was complete only after a rank came back to MPI.".to_owned()
-    })
-}
-
-/// The rank that has most of what is asked `of` members of these communicators, if there is one, and its part. It is no finding, since in
-/// few calls or with a wide interval, so that another run may have another one.
-fn most_of_one(
-    facts: &Facts<'_>,
-    family: &FamilyFacts<'_>,
-    takes: impl Fn(&Waiting) -> bool,
-    of: impl Fn(&Member) -> Option<Estimate>,
-) -> Option<(u32, f64)> {
-    let members = operations_on(facts, family)?.filter(|one| takes(one)).flat_map(|one| &one.members);
-    let mut sums_s: BTreeMap<u32, f64> = BTreeMap::new();
-    for member in members {
-        *sums_s.entry(member.rank).or_default() += of(member).map_or(0.0, |part| part.total);
-    }
-    let all_s: f64 = sums_s.values().sum();
-    let (rank, most_s) = sums_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
-    (most_s > MOST_BY_ONE * all_s).then(|| (rank, most_s / all_s))
-}
-
-/// The rest of the evidence, and the advice, of waiting for which no rank is named.
-fn unnamed(
-    facts: &Facts<'_>,
-    family: &FamilyFacts<'_>,
-    takes: impl Fn(&Waiting) -> bool,
-    otherwise: &str,
-) -> (String, String) {
-    if let Some(sentence) = progress(facts, family, &takes) {
-        return (sentence, otherwise.to_owned());
-    }
-    let Some((rank, share)) = most_of_one(facts, family, takes, |member| member.caused) else {
-        return (String::new(), otherwise.to_owned());
-    };
-    let sentence = format!(
-        " Rank {rank} caused {} of that, but in few long waits or as an uncertain estimate: another run may have another one.",
-        percent(share)
-    );
-    let advice = format!(
-        "See what rank {rank} does now and then that others do not, as output or a checkpoint, and whether it is the same rank in \
-         another run."
-    );
-    (sentence, advice)
-}
-
-/// Ranks for which others wait, but which lacked a core for so long that [`late`] and the like leave them out.
-pub fn left_to_cores(facts: &Facts<'_>) -> BTreeSet<u32> {
-    let is_left = |found: &Found<'_>| {
-        let cost_s: f64 = found.sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum();
-        facts.share_of_run(cost_s) >= WAITING_OF_RUN && found.cost_s(facts).is_none()
-    };
-    let left = by_family(facts, |_| true).into_iter().filter(is_left);
-    left.flat_map(|found| found.sentences).flat_map(|one| one.ranks).collect()
 }

@@ -4,9 +4,7 @@
 pub fn chart(rule: &str) -> &'static str {
     match rule {
         "no-core" => "cpu",
-        "late" | "late-sender" | "late-receiver" | "late-partner" | "hot-receiver" | "uneven"
-        | "uneven-messages" => "waits",
-        "needless-barriers" => "waits",
+        "waiting" | "needless-barriers" => "waits",
         "uneven-work" | "finalize" | "skewed-volume" => "ranks",
         "scattered" => "locality",
         "through-one-rank" => "matrix",

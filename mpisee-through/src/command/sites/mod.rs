@@ -30,11 +30,13 @@ EXAMPLES:
 
 /// The places in the program that call MPI, with function and line: time over ranks, share of the MPI time, calls.
 ///
-/// A place is the function and line of the call, with those into which it is inlined (inner < outer), and the operation that
-/// is called there. Where a library that communicates for programs calls MPI (MPI's own bindings, HDF5, PETSc, mpi4py, ...),
-/// or a function that --skip-frames names, its caller is shown, with the library in parentheses; of calls whose path was not
-/// taken, the library's own function, with (caller not known). That is so of short calls, and at times of long ones: walks of the
-/// stack together take 2 % of the time of slow calls at most. All times add up to that of the calls.
+/// A place is the function and line of the call, with those into which it is inlined (inner <
+/// outer), and the operation that is called there. Where a library that communicates for programs
+/// calls MPI (MPI's own bindings, HDF5, PETSc, mpi4py, ...), or a function that --skip-frames or
+/// the file in MPISEE_SKIP_FRAMES names, its caller is shown, with the library in parentheses; of
+/// calls whose path was not taken, the library's own function, with (caller not known). That is so
+/// of short calls, and at times of long ones: walks of the stack together take 2 % of the time of
+/// slow calls at most. All times add up to that of the calls.
 ///
 /// Mean and Max are over all ranks of the run (or those of --ranks); a rank that makes no such call counts as 0 s. % of MPI is
 /// the mean by the mean MPI time of these ranks. Waiting and Transfer are means over ranks, too, and are there where they are

@@ -8,7 +8,7 @@ use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
-use mpisee_profile::run::{EndedIn, Imported, SwitchInfo, WITHOUT_MPI};
+use mpisee_profile::run::{EndedDeadlock, EndedIn, Imported, SwitchInfo, WITHOUT_MPI};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 use std::num::NonZero;
@@ -79,6 +79,11 @@ pub struct RunSummary<'a> {
     /// A sentence for each of them.
     #[serde(skip)]
     ended_places: Vec<String>,
+    #[serde(skip_serializing_if = "<[EndedDeadlock]>::is_empty")]
+    deadlocks: &'a [EndedDeadlock],
+    /// A sentence for each of them.
+    #[serde(skip)]
+    deadlock_sentences: Vec<String>,
     recording_was_off: bool,
     #[serde(skip_serializing_if = "<[SwitchInfo]>::is_empty")]
     switches: &'a [SwitchInfo],
@@ -138,6 +143,8 @@ impl<'a> RunSummary<'a> {
             complete: run.complete,
             incomplete_because: run.incomplete_because.as_deref(),
             ended_in: &run.ended_in,
+            deadlocks: &run.deadlocks,
+            deadlock_sentences: interrupted::deadlocks(view),
             ended_places: interrupted::sentences(view, &run.ended_in.iter().collect::<Vec<_>>()),
             recording_was_off: run.recording_was_off,
             switches: &run.switches,
@@ -248,6 +255,7 @@ impl<'a> RunSummary<'a> {
         if !self.complete {
             let why = self.incomplete_because.unwrap_or("run.json does not say why");
             sentences.push(format!("The profile is incomplete: {why}."));
+            sentences.extend(self.deadlock_sentences.iter().map(|one| format!("Deadlock: {one}.")));
             sentences.extend(self.ended_places.iter().map(|place| format!("{place}.")));
         }
         sentences.extend(self.layout_note.map(str::to_owned));

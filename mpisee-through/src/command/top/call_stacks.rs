@@ -4,6 +4,7 @@ use super::most_called::MostCalled;
 use crate::debug_info::{SearchDirs, Symbols};
 use crate::sites::{Wrappers, is_start};
 use crate::stacks::{MOST_FRAMES, StackReader};
+use anyhow::Result;
 use mpisee_collect::process;
 use mpisee_collect::segments::Segment;
 use mpisee_profile::Operation;
@@ -72,14 +73,17 @@ pub struct ProgramStack {
 
 impl CallStacks {
     /// Nothing is read yet; `dirs` are searched for the files of the program.
-    pub fn new(dirs: SearchDirs) -> Self {
-        CallStacks {
+    ///
+    /// # Errors
+    /// Of a list of frames to skip that cannot be read.
+    pub fn new(dirs: SearchDirs) -> Result<Self> {
+        Ok(CallStacks {
             dirs,
             reader: StackReader::default(),
             symbols: HashMap::new(),
-            wrappers: Wrappers::new(&[]),
+            wrappers: Wrappers::from_environment(&[])?,
             counts: HashMap::new(),
-        }
+        })
     }
 
     /// The operation that a process called most since the last look, of which the counts are kept for the next one.
@@ -282,7 +286,7 @@ mod tests {
     fn resolved(addresses: &[&str]) -> ProgramStack {
         let addresses: Vec<String> = addresses.iter().map(|&address| address.to_owned()).collect();
         let mut symbols = Symbols::of_running(SearchDirs::default(), "");
-        let wrappers = Wrappers::new(&[]);
+        let wrappers = Wrappers::new(&[], "");
         resolve(&addresses, &mut symbols, |binary| wrappers.is_library(binary), &mut BTreeSet::new())
     }
 

@@ -5,12 +5,19 @@
 //! one that has posted no receive; a collective that synchronises for the members that are yet to come. Who waits, by way of any
 //! others, for himself alone can never go on. That is certain where every link is; links of which the counts say too little, and ranks
 //! whose other threads may act for them, only may be.
+//!
+//! Of ranks that ended there is one look, their last state ([`Job::from_ended`]). What one received
+//! another had sent before it ended, so these states are a state that the run could have been in at
+//! one moment, whenever each rank ended. A rank that was inside of MPI in a receive or a collective
+//! waits in that state, as above. A rank in `MPI_Send` may have been about to return, as MPI may
+//! buffer the message: that it waits is not certain then.
 
 use super::graph::{Graph, Needs};
 use super::job::{Comm, Job, Rank};
 use super::roll::call_text;
 use super::traffic::PeerKey;
 use mpisee_collect::segments::{CurrentCall, First, Partner, Tag, With, is_collective};
+use mpisee_profile::run::{BlockedRank, EndedDeadlock, MOST_OF_CYCLE, Wait as Certainty, cycle_sentence};
 use mpisee_profile::segment::active_call::CurrentFunction;
 use mpisee_profile::{Operation, RankSet, WorldRank};
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,9 +37,6 @@ pub struct Deadlock {
 /// Links of receives from anybody, of which each has one to every member; ranks in further ones are taken for ranks that go on.
 const MOST_LINKS: usize = 1 << 22;
 
-/// Links of a sentence that are shown.
-const MOST_SHOWN: usize = 8;
-
 /// The deadlocks of a job: those that are certain, then those that may be, of ranks that are in their calls for `hang_s` seconds or
 /// more. `still` are the ranks that did nothing between two looks.
 pub fn deadlocks(job: &Job, still: &BTreeSet<WorldRank>, hang_s: f64) -> Vec<Deadlock> {
@@ -41,6 +45,13 @@ pub fn deadlocks(job: &Job, still: &BTreeSet<WorldRank>, hang_s: f64) -> Vec<Dea
     let possible = Links { job, still, hang_s, demands: Demands::Possibility }.deadlocks();
     found.extend(possible.into_iter().filter(|one| one.ranks().all(|rank| !known.contains(&rank))));
     found
+}
+
+/// The deadlocks of ranks that ended, from their last states: those that are certain.
+pub fn last_deadlocks(job: &Job) -> Vec<EndedDeadlock> {
+    let still = job.still_since(job);
+    let found = Links { job, still: &still, hang_s: 0.0, demands: Demands::Certainty }.deadlocks();
+    found.iter().map(Deadlock::to_ended).collect()
 }
 
 /// The evidence that makes a link one.
@@ -172,6 +183,12 @@ impl Links<'_> {
         is_blocked.then_some(current)
     }
 
+    /// A link by a message that the MPI library may buffer: of a rank that ended nobody saw that it
+    /// stayed in the call.
+    fn unless_buffered(&self, link: Link) -> Link {
+        if self.job.is_last && link == Link::Certain { Link::Possible } else { link }
+    }
+
     fn suffices(&self, link: Link) -> bool {
         match self.demands {
             Demands::Certainty => link == Link::Certain,
@@ -220,7 +237,9 @@ impl Links<'_> {
             }
             (With::To(to, tag), Op::Send | Op::Ssend | Op::Rsend) => {
                 let to = to.in_world()?;
-                self.suffices(self.send(rank, to, name, tag, Counted::AfterTheCall)).then_some(Wait::Rank(to))
+                let link = self.send(rank, to, name, tag, Counted::AfterTheCall);
+                let link = if operation == Op::Ssend { link } else { self.unless_buffered(link) };
+                self.suffices(link).then_some(Wait::Rank(to))
             }
             (With::Both { to, from }, Op::Sendrecv | Op::SendrecvReplace) => self
                 .exchange(rank, to, from, name)
@@ -250,7 +269,7 @@ impl Links<'_> {
         }
         let sent = to.in_world().map(|to| match self.send(rank, to, comm, None, Counted::AfterTheCall) {
             Link::Certain if receives.is_some() => (to, Link::Possible),
-            link => (to, link),
+            link => (to, self.unless_buffered(link)),
         });
         let by_tag_alone = received.filter(|(_, link)| *link == Link::ByTagAlone);
         match sent {
@@ -274,7 +293,7 @@ impl Links<'_> {
                 let link = match self.send(rank, to, comm, None, Counted::AtItsStart) {
                     // One that is complete does not keep the call from returning.
                     Link::Certain if count > 1 => Link::Possible,
-                    link => link,
+                    link => self.unless_buffered(link),
                 };
                 (to, link)
             }
@@ -466,28 +485,22 @@ impl Deadlock {
 
     /// One sentence.
     pub fn sentence(&self) -> String {
-        let shown = self.cycle.iter().take(MOST_SHOWN);
-        let more = self.cycle.len().saturating_sub(MOST_SHOWN);
-        let mut way: Vec<String> = shown.clone().map(|(rank, _)| rank.to_string()).collect();
-        way.extend((more > 0).then(|| format!("({more} more)")));
-        way.extend(self.cycle.first().map(|(rank, _)| rank.to_string()));
-        let mut text = match (self.cycle.len(), self.is_certain) {
-            (1, true) => format!("rank {} waits for itself: ", way[0]),
-            (1, false) => format!("rank {} may wait for itself: ", way[0]),
-            (_, true) => format!("ranks {} wait for each other: ", way.join(" -> ")),
-            (_, false) => format!("ranks {} may wait for each other: ", way.join(" -> ")),
+        let shown = self.cycle.iter().take(MOST_OF_CYCLE);
+        let shown: Vec<_> = shown.map(|(rank, call)| (rank.get(), call_text(call))).collect();
+        let wait = if self.is_certain { Certainty::Now } else { Certainty::Maybe };
+        cycle_sentence(&shown, self.cycle.len(), &self.behind, wait)
+    }
+
+    fn to_ended(&self) -> EndedDeadlock {
+        let blocked = |(rank, call): &(WorldRank, CurrentCall)| BlockedRank {
+            rank: rank.get(),
+            call: call.call.name().to_owned(),
+            comm: call.comm.as_ref().map(|(_, name)| name.clone()),
+            number: call.number.filter(|_| is_collective(call.call)),
+            with: call.with_text(),
+            site: call.place.site,
         };
-        let calls: Vec<String> =
-            shown.map(|(rank, call)| format!("rank {rank} in {}", call_text(call))).collect();
-        text += &calls.join("; ");
-        if more > 0 {
-            text += &format!("; and {more} more");
-        }
-        if !self.behind.is_empty() {
-            let waits = if self.behind.len() == 1 { "waits" } else { "wait" };
-            text += &format!("; {} {waits} for them", self.behind.named());
-        }
-        text
+        EndedDeadlock { cycle: self.cycle.iter().map(blocked).collect(), behind: self.behind.to_string() }
     }
 }
 

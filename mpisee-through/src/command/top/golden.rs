@@ -74,6 +74,7 @@ pub fn job(more_s: f64) -> Job {
         start_realtime_ns: 1_748_779_200_000_000_000,
         elapsed_s,
         recording_was_off: false,
+        is_last: false,
         is_pieced_together: false,
         ranks: ranks.into(),
         comms: comms.map(|(name, comm)| (name.to_owned(), comm)).into(),

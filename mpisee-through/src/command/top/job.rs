@@ -43,6 +43,8 @@ pub struct Job {
     pub is_joined: bool,
     /// Where readers on several nodes saw it, its growth since the look before of each.
     pub growth: Option<Growth>,
+    /// True if it is of ranks that ended, each in its last state.
+    pub is_last: bool,
     /// True if they did not all look at the same time, so that no two of their ranks need have been in their calls together.
     pub is_pieced_together: bool,
 }
@@ -171,6 +173,28 @@ impl Job {
         job.id = header.map_or((0, 0, 0), |header| (header.job, header.world_size, 0));
         job.id.2 = job.start_realtime_ns;
         (job, unreadable)
+    }
+
+    /// The ranks that ended, each in its last state; those whose segments cannot be read are left
+    /// out. A rank in whose calls MPI had not returned counts as one that did nothing between two
+    /// looks.
+    pub fn from_ended(world: &WorldSegments) -> Job {
+        let mut job =
+            Job { size: world.size(), start_realtime_ns: u64::MAX, is_last: true, ..Job::default() };
+        for segment in world.ended() {
+            let Ok((snapshot, clock)) = read(segment) else { continue };
+            job.add(segment, &snapshot, &clock, ProcessStacks::default());
+            let Some(rank) = job.ranks.get_mut(&snapshot.world_rank) else { continue };
+            let site =
+                |active: &ActiveCall| snapshot.code_of(active).and_then(|code| snapshot.site_id(&code));
+            rank.calls = of_snapshot(&snapshot, &names(&snapshot), &clock, |active| CallLocation {
+                site: site(active),
+                ..CallLocation::default()
+            });
+            rank.ended = false;
+            rank.is_still = snapshot.active_calls.iter().all(|call| call.frame.is_some());
+        }
+        job
     }
 
     fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock, stacks: ProcessStacks) {

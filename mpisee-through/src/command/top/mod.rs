@@ -28,7 +28,8 @@ use call_stacks::CallStacks;
 use clap::Args;
 use gather::Reader;
 use job::Job;
-use mpisee_collect::segments::{self, Skipped, short_seconds};
+use mpisee_collect::segments::{self, Skipped, WorldSegments, short_seconds};
+use mpisee_profile::run::EndedDeadlock;
 use part::NodeReport;
 use report::{Document, JobDocument, Report, SkippedDocument, SortKey};
 use std::cell::RefCell;
@@ -123,6 +124,11 @@ pub(super) fn parse_interval(text: &str) -> Result<f64, String> {
     } else {
         Err(format!("'{text}' is not between 50ms and 3600s"))
     }
+}
+
+/// The deadlocks of a world's ranks that ended, as far as their last states prove them.
+pub(super) fn prove_deadlocks(world: &WorldSegments) -> Vec<EndedDeadlock> {
+    deadlock::last_deadlocks(&Job::from_ended(world))
 }
 
 /// Where to look, and for what.
@@ -293,8 +299,8 @@ impl Watch {
             None => segments::own_user()?,
         };
         let wanted = JobSelection::within(&args.segments, args.which.as_deref(), user)?;
-        let stacks = || RefCell::new(CallStacks::new(SearchDirs(args.source.clone())));
-        Ok(Watch { wanted, stacks: args.stacks.then(stacks) })
+        let stacks = || CallStacks::new(SearchDirs(args.source.clone())).map(RefCell::new);
+        Ok(Watch { wanted, stacks: args.stacks.then(stacks).transpose()? })
     }
 
     /// Looks at everything once.

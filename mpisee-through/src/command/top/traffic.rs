@@ -109,9 +109,10 @@ enum Posts {
 fn posts(operation: Operation) -> Option<Posts> {
     use Operation as Op;
     match operation {
-        Op::Recv | Op::Irecv | Op::Mrecv | Op::Imrecv => Some(Posts::One),
+        // A matched message belongs to its receive from then on.
+        Op::Recv | Op::Irecv | Op::Mprobe => Some(Posts::One),
         Op::Sendrecv | Op::SendrecvReplace | Op::Isendrecv | Op::IsendrecvReplace => Some(Posts::One),
-        Op::Start | Op::Startall => Some(Posts::Unknown),
+        Op::Start | Op::Startall | Op::Improbe => Some(Posts::Unknown),
         _ => None,
     }
 }

@@ -107,7 +107,7 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     match args.output.format() {
         Format::Table if report.operations.iter().any(|operation| operation.waiting.is_some()) => {
             let is_part = findings.is_empty() && !sentences(&report, |_| true).is_empty();
-            page.lead = text::lead(&findings, is_part, args.shown.limit(&args.output));
+            page.lead = text::lead(&report, &findings, is_part, args.shown.limit(&args.output));
         }
         Format::Table => {}
         Format::Csv | Format::Json => page.sheets.push(text::sheet(findings)),

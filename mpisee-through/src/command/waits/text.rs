@@ -3,7 +3,7 @@
 use crate::sheet::{self, Head, Sheet, Value};
 use crate::units::{count, count_of, time};
 use crate::waits::sentence::{Sentence, cycle};
-use crate::waits::{FEWEST, LeftOut, Report, Waiting};
+use crate::waits::{FEWEST, LeftOut, Report, Waiting, most_of_one};
 
 const FINDINGS: [Head; 7] = [
     sheet::fixed("comm", "COMM"),
@@ -16,14 +16,21 @@ const FINDINGS: [Head; 7] = [
 ];
 
 /// The findings for a table; `is_part` says that some are left out, which are about other ranks.
-pub fn lead(findings: &[Sentence], is_part: bool, limit: usize) -> String {
+pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize) -> String {
     if findings.is_empty() && is_part {
         return "None of the chosen ranks stands out; others do.\n".to_owned();
     }
     if findings.is_empty() {
-        return "No rank stands out: where waiting is 1 % of the wall time or more, it is not certain of any rank that it causes much \
-                more than others.\n"
-            .to_owned();
+        return match most_of_one(report.operations.iter(), |member| member.caused) {
+            Some((rank, part)) => format!(
+                "No rank stands out for certain. Rank {rank} caused {:.1} % of the waiting, but in few long waits, by an uncertain \
+                 estimate, or in less than 1 % of the wall time.\n",
+                100.0 * part
+            ),
+            None => "No rank stands out: where waiting is 1 % of the wall time or more, it is not certain of any rank that it causes \
+                     much more than others.\n"
+                .to_owned(),
+        };
     }
     let mut lines: Vec<String> = findings.iter().take(limit).map(|one| one.text.clone() + "\n").collect();
     let more = findings.len().saturating_sub(limit);

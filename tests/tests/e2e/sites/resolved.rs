@@ -89,6 +89,11 @@ const CALLS: u64 = 10 * RANKS as u64;
 /// `sites/resolved`, with the library that it opens.
 fn run(mpi: &Mpi, how: &str) -> Finished {
     let library = mpi.compile_variant("sites/resolved_library", "shared", &["-O2", "-shared", "-fPIC"]);
+    run_with_library(mpi, how, &library)
+}
+
+/// `sites/resolved`, with this library to open.
+pub fn run_with_library(mpi: &Mpi, how: &str, library: &Path) -> Finished {
     let options: Vec<&str> = how.split(' ').chain(["-ldl"]).collect();
     let program = mpi.compile_variant("sites/resolved", &how.replace([' ', '-'], ""), &options);
     Run::of(mpi, program).ranks(RANKS).argument(library.display()).profiled()

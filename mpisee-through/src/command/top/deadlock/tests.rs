@@ -212,6 +212,44 @@ fn only_who_is_looked_at_in_the_same_time_waits_for_certain() {
     assert_eq!(found(&apart), possible(&[0, 1], ""));
 }
 
+/// The cycles that are certain of ranks in their last states, with those behind.
+fn found_last(mut job: Job) -> Vec<(Vec<u32>, String)> {
+    job.is_last = true;
+    let ranks = |one: &EndedDeadlock| one.cycle.iter().map(|blocked| blocked.rank).collect();
+    last_deadlocks(&job).iter().map(|one| (ranks(one), one.behind.clone())).collect()
+}
+
+#[test]
+fn last_states_prove_what_does_not_depend_on_buffers() {
+    let both = [(vec![0, 1], String::new())];
+    assert_eq!(found_last(job(vec![rank(Recv, from(1)), rank(Recv, from(0))])), both);
+    assert_eq!(found_last(job(vec![rank(Recv, from(1)), rank(Barrier, None)])), both);
+    assert_eq!(found_last(job(vec![rank(Operation::Ssend, to(1)), rank(Operation::Ssend, to(0))])), both);
+    // MPI may have buffered these.
+    assert_eq!(found_last(job(vec![rank(Send, to(1)), rank(Send, to(0))])), []);
+    assert_eq!(found_last(job(vec![rank(Send, to(1)), rank(Barrier, None)])), []);
+    let sends = |to| With::Requests { count: 1, first: First::SendTo(partner(to)) };
+    assert_eq!(found_last(job(vec![rank(Waitall, Some(sends(1))), rank(Waitall, Some(sends(0)))])), []);
+    // MPI had returned to one of them.
+    let mut returned = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+    returned.ranks.get_mut(&WorldRank::new(1)).unwrap().is_still = false;
+    assert_eq!(found_last(returned), []);
+    // A message is on its way.
+    let mut sent = job(vec![rank(Recv, from(1)), rank(Recv, from(0))]);
+    count(&mut sent, 1, 0, [1, 0]);
+    assert_eq!(found_last(sent), []);
+}
+
+#[test]
+fn the_sentence_of_an_ended_deadlock_has_the_calls_and_places() {
+    let mut ring = job(vec![rank(Recv, from(1)), rank(Recv, from(0)), rank(Recv, from(0))]);
+    ring.is_last = true;
+    let expected = "ranks 0 -> 1 -> 0 waited for each other: rank 0 in MPI_Recv from 1 tag 5 on W; rank 1 in MPI_Recv from 0 \
+                    tag 5 on W; rank 2 waited for them";
+    let [one] = last_deadlocks(&ring).try_into().unwrap();
+    assert_eq!(one.sentence(|_| None), expected);
+}
+
 #[test]
 fn functions_of_the_program_in_a_call_may_communicate() {
     use mpisee_profile::Operation::CommDup;

@@ -1,0 +1,98 @@
+//! One finding per cause: findings that name the same ranks, or whose ranks only pass on what
+//! others cause, become one.
+
+use super::facts::Facts;
+use super::finding::{Finding, percent};
+use super::{one_rank, waiting};
+use crate::units::time;
+use std::collections::BTreeSet;
+
+/// A finding with its cause.
+pub struct Caused {
+    pub finding: Finding,
+    /// The ranks that are the cause; empty where none is known.
+    pub ranks: BTreeSet<u32>,
+    /// The time that it explains in collectives and in messages on the communicators that it is
+    /// about, in seconds.
+    pub parts_s: [f64; 2],
+    /// Communicators, as findings are about them, on which these ranks waited themselves for so
+    /// long that they may be late because of that.
+    pub sources: BTreeSet<String>,
+}
+
+impl Caused {
+    /// Returns whether both have the same ranks as their cause. That messages go through a rank
+    /// says nothing of other communicators.
+    fn is_of_same(&self, other: &Caused) -> bool {
+        let is_of_one_comm = [self, other].iter().any(|one| one.finding.rule == one_rank::RULE);
+        !self.ranks.is_empty()
+            && self.ranks == other.ranks
+            && (!is_of_one_comm || self.finding.about == other.finding.about)
+    }
+
+    /// The order in which one of them stands for the others: the more specific rule first.
+    fn order(&self) -> u8 {
+        match self.finding.rule {
+            one_rank::RULE => 0,
+            waiting::RULE => 1,
+            _ => 2,
+        }
+    }
+
+    /// Adds one with the same cause.
+    fn absorb(&mut self, other: Caused, facts: &Facts<'_>) {
+        let (own, more) = (&mut self.finding, other.finding);
+        own.evidence += &format!(
+            " The same cause: {}, {}, {} of the run. {}",
+            more.what.trim_end_matches('.'),
+            time(more.cost_s),
+            percent(facts.share_of_run(more.cost_s)),
+            more.evidence
+        );
+        // Messages through one rank take the time in which others wait for it, too.
+        own.cost_s = match own.about == more.about {
+            true => own.cost_s.max(more.cost_s),
+            false => own.cost_s + more.cost_s,
+        };
+    }
+}
+
+/// The findings, one per cause.
+pub fn merge(mut all: Vec<Caused>, facts: &Facts<'_>) -> Vec<Finding> {
+    all.sort_by(|one, other| {
+        let cost = other.finding.cost_s.total_cmp(&one.finding.cost_s);
+        one.order().cmp(&other.order()).then(cost)
+    });
+    let mut causes: Vec<Caused> = Vec::new();
+    for one in all {
+        match causes.iter_mut().find(|known| known.is_of_same(&one)) {
+            Some(known) => known.absorb(one, facts),
+            None => causes.push(one),
+        }
+    }
+    let roots: Vec<usize> = (0..causes.len()).map(|at| root(&causes, at)).collect();
+    let mut all: Vec<Option<Caused>> = causes.into_iter().map(Some).collect();
+    for (at, &root) in roots.iter().enumerate().filter(|&(at, &root)| at != root) {
+        let passed_on = all[at].take();
+        if let (Some(root), Some(passed_on)) = (&mut all[root], passed_on) {
+            root.absorb(passed_on, facts);
+        }
+    }
+    all.into_iter().flatten().map(|one| one.finding).collect()
+}
+
+/// The cause that others, one after the other, only pass on; of a circle of them the first.
+fn root(causes: &[Caused], at: usize) -> usize {
+    let mut way = vec![at];
+    while let Some(&last) = way.last() {
+        // Where no rank is named, those for whom it waited are no cause.
+        let is_source =
+            |other: &Caused| !other.ranks.is_empty() && causes[last].sources.contains(&other.finding.about);
+        match (0..causes.len()).find(|&other| other != last && is_source(&causes[other])) {
+            Some(source) if way.contains(&source) => return way.into_iter().min().unwrap_or(at),
+            Some(source) => way.push(source),
+            None => return last,
+        }
+    }
+    at
+}
