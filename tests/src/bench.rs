@@ -7,13 +7,17 @@ use std::collections::BTreeMap;
 pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
     let words = words.split_whitespace().chain(quick.split_whitespace());
-    words.fold(Run::of(mpi, dist().join("bin/mpisee-bench")), Run::argument)
+    let run = Run::of(mpi, dist().join("bin/mpisee-bench"));
+    let run = mpi
+        .yielding()
+        .iter()
+        .fold(run, |run, library| run.variable("LD_PRELOAD", &library.display().to_string()));
+    words.fold(run, Run::argument)
 }
 
-/// Returns whether an MPI has no `mpisee-bench`: rsmpi does not read the header of the standard's own interface.
-pub fn has_none(mpi: &Mpi) -> bool {
-    !mpi.library().with_file_name("mpisee-bench").exists()
-        && mpi.is_left_out(&["mpiabi"], "there is no mpisee-bench for the standard's own interface")
+/// Returns whether there is an `mpisee-bench` for an MPI. rsmpi does not read the header of the standard's own interface.
+pub fn has_bench(mpi: &Mpi) -> bool {
+    mpi.library().with_file_name("mpisee-bench").exists() || !mpi.name.starts_with("mpiabi")
 }
 
 /// The rows of the results: each a value by column.

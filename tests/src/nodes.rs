@@ -2,8 +2,8 @@
 //! made of namespaces (namespaces(7)) inside of namespaces that belong to the test alone. The machine itself is not
 //! changed, and what was made ends with the test, however that ends.
 
-use crate::{Mpi, root, within};
-use std::io::{BufRead, BufReader, Write};
+use crate::{Mpi, harness, root, within};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Cluster {
 const OWN: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
 
 impl Cluster {
-    /// Begins so many nodes; `None`, and a sentence on stderr, where they cannot be played.
+    /// Begins so many nodes. Returns `None`, and reports the case as left out, where they cannot be played.
     pub fn begin(nodes: u32) -> Option<Cluster> {
         // A namespace of users gives its maker the rights that the others need. Where there can be none, root has them.
         let ways: [(&[&str], &'static [&str]); 2] =
@@ -34,9 +34,7 @@ impl Cluster {
                 Err(complaint) => complaints.push(complaint.trim().replace('\n', "; ")),
             }
         }
-        // Also where the output of tests that pass is not shown.
-        let _ =
-            writeln!(std::io::stderr(), "skipped: no nodes can be played here: {}", complaints.join("; "));
+        harness::leave_out(format!("no nodes can be played here: {}", complaints.join("; ")));
         None
     }
 

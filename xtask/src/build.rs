@@ -22,15 +22,29 @@ pub struct MpiSelection {
     #[arg(long)]
     without_bench: bool,
 
+    /// Leave out mpisee-bench for the MPIs below this folder
+    #[arg(long, value_name = "DIR")]
+    without_bench_below: Option<PathBuf>,
+
     /// Leave out mpisee-serve, the web server
     #[arg(long)]
     without_serve: bool,
+
+    /// Build the programs as `cargo test` does, so that nothing compiles twice; the libraries are optimised
+    #[arg(long)]
+    unoptimised: bool,
 }
 
 impl MpiSelection {
     /// The library alone.
     pub fn library(mpicc: Vec<PathBuf>) -> MpiSelection {
-        MpiSelection { mpicc, without_bench: true, without_serve: true }
+        MpiSelection {
+            mpicc,
+            without_bench: true,
+            without_bench_below: None,
+            without_serve: true,
+            unoptimised: true,
+        }
     }
 
     /// The compiler wrappers that were named; none is all that are found.
@@ -38,9 +52,20 @@ impl MpiSelection {
         &self.mpicc
     }
 
+    /// Returns whether mpisee-bench is wanted for an MPI.
+    fn with_bench(&self, flavour: &Flavour) -> bool {
+        let folder = self.without_bench_below.as_ref().map(|folder| root().join(folder));
+        !self.without_bench && !folder.is_some_and(|folder| flavour.mpicc.starts_with(folder))
+    }
+
     /// Returns whether the web server is wanted, too.
     pub fn with_serve(&self) -> bool {
         !self.without_serve
+    }
+
+    /// Returns whether the programs are built as `cargo test` does.
+    pub fn is_unoptimised(&self) -> bool {
+        self.unoptimised
     }
 }
 
@@ -61,15 +86,12 @@ pub struct Built {
 pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
     let built = Mutex::new(Vec::new());
     let failed = each(wanted, "building", "library", |workplace| {
-        let packages = workplace.packages(wanted.without_bench);
+        let with_bench = wanted.with_bench(&workplace.flavour);
+        let packages = workplace.packages(!with_bench || wanted.unoptimised);
         cargo(&[&["build", "--profile", "library"], &packages[..]].concat(), Some(workplace))?;
-        let there = workplace.folder.join("library");
-        let library = there.join("libmpisee.so");
+        let library = workplace.folder.join("library/libmpisee.so");
         mpi::check_independence(&library)?;
-        if !wanted.without_bench && !workplace.has_bench() {
-            eprintln!("there is no mpisee-bench for {}", workplace.flavour.name);
-        }
-        let bench = (!wanted.without_bench && workplace.has_bench()).then(|| there.join(BENCH));
+        let bench = if with_bench { workplace.bench(wanted.unoptimised)? } else { None };
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());
         lock(&built).push(Built { flavour, library, description, bench });
         Ok(())
@@ -86,6 +108,10 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
 /// The program that is installed as `mpisee-bench` beside the library; in `bin` is one that picks it.
 const BENCH: &str = "mpisee-bench-mpi";
 
+/// The arguments for cargo that select everything but the library. Every step of `scripts/test` uses these, since another
+/// selection has other features, and would compile what is shared again.
+const WITHOUT_LIBRARY: [&str; 3] = ["--workspace", "--exclude", "mpisee-rs"];
+
 /// The programs that are built once, for all MPIs.
 pub struct Programs {
     /// `mpisee`, `mpisee-through`, `mpisee-bench`, and `mpisee-serve` if it is wanted.
@@ -101,14 +127,19 @@ pub struct Programs {
 impl Programs {
     /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
     /// would be compiled for each.
-    pub fn build(with_serve: bool) -> Result<Self> {
+    pub fn build(with_serve: bool, unoptimised: bool) -> Result<Self> {
         const PACKAGES: [&str; 6] =
             ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu", "mpisee-nccl"];
         eprintln!(
             "building mpisee, mpisee-through, mpisee-bench's starter, and the libraries for GPUs and NCCL"
         );
         let serve = with_serve.then_some("mpisee-serve");
-        let built = packages("release", PACKAGES.into_iter().chain(serve))?;
+        let built = if unoptimised {
+            cargo(&[&["build", "--all-targets"], &WITHOUT_LIBRARY[..]].concat(), None)?;
+            root().join("target/debug")
+        } else {
+            packages("release", PACKAGES.into_iter().chain(serve))?
+        };
         let there = |name: &str| built.join(name);
         Ok(Programs {
             commands: ["mpisee", "mpisee-through", "mpisee-bench"]
@@ -158,12 +189,9 @@ pub fn bindings(arguments: &[&str]) -> Result<()> {
 pub fn clippy(wanted: &MpiSelection) -> Result<()> {
     let strict = ["--", "--deny", "warnings"];
     eprintln!("checking everything but the library");
-    cargo(
-        &[&["clippy", "--workspace", "--exclude", "mpisee-rs", "--all-targets"], &strict[..]].concat(),
-        None,
-    )?;
+    cargo(&[&["clippy", "--all-targets"], &WITHOUT_LIBRARY[..], &strict].concat(), None)?;
     let failed = each(wanted, "checking", "debug", |workplace| {
-        let packages = workplace.packages(wanted.without_bench);
+        let packages = workplace.packages(!wanted.with_bench(&workplace.flavour));
         cargo(&[&["clippy", "--all-targets"], &packages[..], &strict].concat(), Some(workplace))
     })?;
     if failed > 0 {
@@ -172,10 +200,14 @@ pub fn clippy(wanted: &MpiSelection) -> Result<()> {
     Ok(())
 }
 
-/// Runs the unit tests of the library, which is not among the default members, for every MPI wanted.
+/// Runs the unit tests of the library, which is not among the default members, for every MPI wanted; and those of
+/// `mpisee-bench` with it, unless it is left out.
 pub fn test(wanted: &MpiSelection) -> Result<()> {
     let failed = each(wanted, "testing the library for", "debug", |workplace| {
-        cargo(&["test", "--package", "mpisee-rs"], Some(workplace))
+        cargo(
+            &[&["test"], &workplace.packages(!wanted.with_bench(&workplace.flavour))[..]].concat(),
+            Some(workplace),
+        )
     })?;
     if failed > 0 {
         bail!("the library's unit tests do not pass for {failed} of the MPIs found");
@@ -239,6 +271,18 @@ impl Workplace {
     /// False for the standard's own interface, whose header rsmpi does not read.
     fn has_bench(&self) -> bool {
         self.flavour.family != Family::Standard
+    }
+
+    /// `mpisee-bench` for this MPI: as built beside the library, or as the tests of both are.
+    fn bench(&self, unoptimised: bool) -> Result<Option<PathBuf>> {
+        if !self.has_bench() {
+            eprintln!("there is no mpisee-bench for {}", self.flavour.name);
+            return Ok(None);
+        }
+        if unoptimised {
+            cargo(&[&["build", "--all-targets"], &self.packages(false)[..]].concat(), Some(self))?;
+        }
+        Ok(Some(self.folder.join(if unoptimised { "debug" } else { "library" }).join(BENCH)))
     }
 
     /// The arguments for cargo that select what is built for each MPI: the library, and mpisee-bench. By one call, since in
@@ -316,11 +360,15 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// want to know.
 fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     let program = std::env::var_os("CARGO").unwrap_or("cargo".into());
-    let (command_name, rest) = arguments.split_first().context("cargo needs a command")?;
+    let (&command_name, rest) = arguments.split_first().context("cargo needs a command")?;
     let mut command = Command::new(program);
     command.current_dir(root()).args([command_name, "--quiet"]);
     // It would add another version of CUDA to the one in Cargo.toml, and cudarc does not compile for two.
     command.env_remove("CUDARC_CUDA_VERSION");
+    // Clippy compiles for `scripts/test`, and leaves out optimisations: what is optimised is compiled without it.
+    if rest.contains(&"--profile") {
+        command.env_remove("RUSTC_WORKSPACE_WRAPPER");
+    }
     // The user's flags take the place of those in .cargo/config.toml.
     if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
         flags.push(" -C force-frame-pointers=yes");

@@ -23,7 +23,7 @@ pub fn dist(wanted: &MpiSelection, fetch: bool) -> Result<()> {
     // The last of a library's steps uses one processor alone, so what is the same for all MPIs is built beside.
     thread::scope(|scope| {
         let shared = scope.spawn(|| {
-            let programs = Programs::build(wanted.with_serve())?;
+            let programs = Programs::build(wanted.with_serve(), wanted.is_unoptimised())?;
             let tracer = gpu::build(&programs, fetch)?;
             anyhow::Ok((programs, tracer))
         });

@@ -2,6 +2,7 @@
 //! installation. `cargo xtask` and the benchmarks in `bench/` are made of this.
 
 pub mod build;
+pub mod changed;
 pub mod dist;
 pub mod flavour;
 pub mod footprint;

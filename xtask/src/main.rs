@@ -5,7 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::build::{MpiSelection, Programs};
-use xtask::{build, dist, find_root, footprint, generate, gpu};
+use xtask::{build, changed, dist, find_root, footprint, generate, gpu};
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -54,6 +54,12 @@ enum Task {
     Test(MpiSelection),
     /// Build libmpisee.so with ThreadSanitizer in it, for scripts/races
     Sanitize(MpiSelection),
+    /// Print what changes can affect, for `scripts/test --changed`: packages to test, subjects of the end-to-end tests
+    Changed {
+        /// The revision to compare with (default: where the branch left its upstream)
+        #[arg(long, value_name = "REVISION")]
+        base: Option<String>,
+    },
     /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
     Footprint(footprint::FootprintArgs),
 }
@@ -78,14 +84,24 @@ fn run(task: Task) -> Result<()> {
         Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
         Task::Try { mpicc } => dist::to_be_tried(&MpiSelection::library(mpicc)),
         Task::Gpu { fetch, bindings: true } => gpu::write_bindings(fetch),
-        Task::Gpu { fetch, bindings: false } => gpu::build(&Programs::build(false)?, fetch).map(|tracer| {
-            tracer.files().for_each(|it| println!("{}", it.display()));
-        }),
+        Task::Gpu { fetch, bindings: false } => {
+            gpu::build(&Programs::build(false, false)?, fetch).map(|tracer| {
+                tracer.files().for_each(|it| println!("{}", it.display()));
+            })
+        }
         Task::Install { prefix } => dist::install(&prefix),
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
         Task::Sanitize(wanted) => build::sanitized(&wanted, |flavour, library| {
             println!("{} {} {}", flavour.name, flavour.mpicc.display(), library.display());
+        }),
+        Task::Changed { base } => changed::affected(base.as_deref()).map(|affected| {
+            let list = |names: &std::collections::BTreeSet<String>| {
+                names.iter().cloned().collect::<Vec<_>>().join(" ")
+            };
+            println!("changed={}", list(&affected.changed));
+            println!("packages={}", list(&affected.packages));
+            println!("subjects={}", list(&affected.subjects));
         }),
         Task::Footprint(wish) => footprint::footprint(&wish),
     }

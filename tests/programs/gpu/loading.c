@@ -1,5 +1,5 @@
-/* loading LIBRARY: a thread loads a library that needs a driver and another library, whose constructor takes a while and runs before the
- * driver's; meanwhile main communicates from ever new places. 2 ranks. */
+/* loading LIBRARY: a thread loads a library that needs a driver and another library, whose constructor runs before the driver's
+ * and waits until main has communicated, from ever new places. 2 ranks. */
 #include "../program.h"
 #include <dlfcn.h>
 #include <pthread.h>
@@ -8,6 +8,8 @@
 
 static char words[4096];
 static atomic_int is_loaded;
+/* The constructor reads it. */
+volatile int calls_are_made;
 
 static void *load(void *name) {
     void *library = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
@@ -32,6 +34,7 @@ int main(int argc, char **argv) {
     EXPECT(!pthread_create(&thread, NULL, load, argv[1]));
     EIGHT EIGHT EIGHT EIGHT
     EXPECT(!is_loaded);
+    calls_are_made = 1;
     pthread_join(thread, &library);
     int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
     void (*pretend)(void *, size_t, unsigned, unsigned) = (void (*)(void *, size_t, unsigned, unsigned))dlsym(library, "pretend");

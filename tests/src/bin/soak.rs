@@ -1,8 +1,8 @@
 //! Random communication for as long as is wished, in half of the runs with a rank that is killed; see `--help`.
 
 use clap::Parser;
-use mpisee_tests::Mpi;
 use mpisee_tests::soak::{RANKS, Soak};
+use mpisee_tests::{Mpi, dist};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -29,7 +29,7 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let all = Mpi::all();
+    let all = Mpi::all_in(&dist());
     let mpis: Vec<&Mpi> = match arguments.mpi.as_slice() {
         [] => all.iter().collect(),
         names => all.iter().filter(|mpi| names.contains(&mpi.name)).collect(),

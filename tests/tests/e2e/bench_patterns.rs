@@ -1,11 +1,11 @@
 //! Patterns of many steps by real MPIs: whatever is legal ends, with the right bytes.
 
-use crate::bench::on_each;
 use mpisee_bench::backend::Backend;
 use mpisee_bench::collective::Collective;
 use mpisee_bench::pattern::{CollectiveCall, Message, Pattern, Step};
-use mpisee_tests::Place;
 use mpisee_tests::bench::bench;
+use mpisee_tests::bench::has_bench;
+use mpisee_tests::{Mpi, Place, case};
 use std::path::Path;
 
 const RANKS: u32 = 3;
@@ -66,49 +66,45 @@ fn write(place: &Place, name: &str, text: &str) -> String {
 }
 
 /// Between the posts, starts, completions and waits of one-sided steps, messages and collective operations, no rank waits for ever.
-#[test]
-fn legal_patterns_of_all_backends_end() {
-    on_each(|mpi| {
-        let place = Place::new();
-        let mut files = vec![];
-        // A pipeline: 1 passes the first part on while it gets the second.
-        for backend in ["put", "get", "isend"] {
-            let text = format!(
-                "step a using {backend}\n  0 -> 1 : n from 0 to 0\nstep b using {backend}\n  0 -> 1 : n from n to n\n  \
-                 1 -> 2 : n from 0 to 0\n"
-            );
-            files.push(write(&place, &format!("pipeline-{backend}"), &text));
-        }
-        for seed in 0..PATTERNS {
-            let pattern = pattern(seed);
-            pattern.check(RANKS).expect("illegal messages are left out");
-            files.push(write(&place, &format!("any-{seed}"), &pattern.to_string()));
-        }
-        let words = format!("run {} --sizes 1000", files.join(" "));
-        let finished = bench(mpi, &words).ranks(RANKS).plain();
-        let rows: Vec<&str> = finished.stdout.lines().skip(1).collect();
-        assert_eq!(rows.len(), files.len(), "{}", finished.stdout);
-        assert!(rows.iter().all(|row| row.contains(",true,")), "{}", finished.stdout);
-    });
+#[case(only = has_bench)]
+fn legal_patterns_of_all_backends_end(mpi: &Mpi) {
+    let place = Place::new();
+    let mut files = vec![];
+    // A pipeline: 1 passes the first part on while it gets the second.
+    for backend in ["put", "get", "isend"] {
+        let text = format!(
+            "step a using {backend}\n  0 -> 1 : n from 0 to 0\nstep b using {backend}\n  0 -> 1 : n from n to n\n  \
+             1 -> 2 : n from 0 to 0\n"
+        );
+        files.push(write(&place, &format!("pipeline-{backend}"), &text));
+    }
+    for seed in 0..PATTERNS {
+        let pattern = pattern(seed);
+        pattern.check(RANKS).expect("illegal messages are left out");
+        files.push(write(&place, &format!("any-{seed}"), &pattern.to_string()));
+    }
+    let words = format!("run {} --sizes 1000", files.join(" "));
+    let finished = bench(mpi, &words).ranks(RANKS).plain();
+    let rows: Vec<&str> = finished.stdout.lines().skip(1).collect();
+    assert_eq!(rows.len(), files.len(), "{}", finished.stdout);
+    assert!(rows.iter().all(|row| row.contains(",true,")), "{}", finished.stdout);
 }
 
 /// Thousands of steps of the same members share a communicator; what an MPI has too few of, or a node no memory for, is a sentence.
-#[test]
-fn many_steps_run_or_are_refused() {
-    on_each(|mpi| {
-        let place = Place::new();
-        let many = |operation: &str| format!("for i in 0..3000\n  step\n  {operation}\nend\n");
-        let sums = write(&place, "sums", &many("MPI_Allreduce : 8"));
-        let finished = bench(mpi, &format!("run {sums} --sizes 8")).ranks(2).plain();
-        assert!(finished.stdout.contains(",true,"), "{}", finished.stdout);
-        for (name, text, expected) in [
-            ("windows", many("0 -> 1 : 8 to 0").replace("step\n", "step using put\n"), "needs 3000 windows"),
-            ("buffers", many("MPI_Alltoall : 512M"), "of memory are available"),
-            ("often", "0 -> 1 : 8 times 1000000000\n".to_owned(), "more than 131072 messages in one step"),
-        ] {
-            let file = write(&place, name, &text);
-            let finished = bench(mpi, &format!("run {file} --sizes 8")).ranks(2).exits_with(2).plain();
-            assert!(finished.stderr.contains(expected), "{name}: {}", finished.stderr);
-        }
-    });
+#[case(only = has_bench)]
+fn many_steps_run_or_are_refused(mpi: &Mpi) {
+    let place = Place::new();
+    let many = |operation: &str| format!("for i in 0..3000\n  step\n  {operation}\nend\n");
+    let sums = write(&place, "sums", &many("MPI_Allreduce : 8"));
+    let finished = bench(mpi, &format!("run {sums} --sizes 8")).ranks(2).plain();
+    assert!(finished.stdout.contains(",true,"), "{}", finished.stdout);
+    for (name, text, expected) in [
+        ("windows", many("0 -> 1 : 8 to 0").replace("step\n", "step using put\n"), "needs 3000 windows"),
+        ("buffers", many("MPI_Alltoall : 512M"), "of memory are available"),
+        ("often", "0 -> 1 : 8 times 1000000000\n".to_owned(), "more than 131072 messages in one step"),
+    ] {
+        let file = write(&place, name, &text);
+        let finished = bench(mpi, &format!("run {file} --sizes 8")).ranks(2).exits_with(2).plain();
+        assert!(finished.stderr.contains(expected), "{name}: {}", finished.stderr);
+    }
 }

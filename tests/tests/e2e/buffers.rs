@@ -2,7 +2,7 @@
 
 use crate::exact::assert_all_seen;
 use mpisee_profile::rows::Memory;
-use mpisee_tests::{Mpi, Run, Tables, on_each_mpi, root, through};
+use mpisee_tests::{Mpi, Run, Tables, case, root, through};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -127,49 +127,39 @@ fn compared(found: Sums, expected: &Sums, mpi: &Mpi) {
     assert_eq!(&known, expected, "{}", mpi.name);
 }
 
-#[test]
-fn each_call_has_the_memory_of_its_buffers() {
-    on_each_mpi(|mpi| {
-        compared(run(mpi, &driver(), "before", &[]), &expected(|memory| memory), mpi);
-        compared(run(mpi, &hip(), "before", &[]), &expected(of_hsa), mpi);
-    });
+#[case]
+fn each_call_has_the_memory_of_its_buffers(mpi: &Mpi) {
+    compared(run(mpi, &driver(), "before", &[]), &expected(|memory| memory), mpi);
+    compared(run(mpi, &hip(), "before", &[]), &expected(of_hsa), mpi);
 }
 
-#[test]
-fn a_driver_that_is_loaded_in_the_run_is_noticed() {
-    on_each_mpi(|mpi| {
-        for options in [&[][..], &["--sites", "0"]] {
-            compared(run(mpi, &driver(), "after", options), &expected(|memory| memory), mpi);
-        }
-    });
+#[case]
+fn a_driver_that_is_loaded_in_the_run_is_noticed(mpi: &Mpi) {
+    for options in [&[][..], &["--sites", "0"]] {
+        compared(run(mpi, &driver(), "after", options), &expected(|memory| memory), mpi);
+    }
 }
 
 /// As with an MPI that takes the memory of AMD's GPUs, too.
-#[test]
-fn a_driver_that_is_loaded_beside_hsa_is_noticed() {
-    on_each_mpi(|mpi| {
-        let folder = hip().parent().expect("it is in a folder").display().to_string();
-        let linked = [format!("-L{folder}"), format!("-Wl,-rpath,{folder}")];
-        let options = ["-ldl", &linked[0], &linked[1], "-Wl,--no-as-needed", "-l:libhsa-runtime64.so.1"];
-        let program = mpi.compile_variant("gpu/buffers", "beside_hsa", &options);
-        compared(run_of(mpi, program, &driver(), "after", &[]), &expected(|memory| memory), mpi);
-    });
+#[case]
+fn a_driver_that_is_loaded_beside_hsa_is_noticed(mpi: &Mpi) {
+    let folder = hip().parent().expect("it is in a folder").display().to_string();
+    let linked = [format!("-L{folder}"), format!("-Wl,-rpath,{folder}")];
+    let options = ["-ldl", &linked[0], &linked[1], "-Wl,--no-as-needed", "-l:libhsa-runtime64.so.1"];
+    let program = mpi.compile_variant("gpu/buffers", "beside_hsa", &options);
+    compared(run_of(mpi, program, &driver(), "after", &[]), &expected(|memory| memory), mpi);
 }
 
-#[test]
-fn without_a_driver_all_memory_is_the_host_s() {
-    on_each_mpi(|mpi| {
-        compared(run(mpi, &driver(), "without", &[]), &expected(|_| Memory::Host), mpi);
-    });
+#[case]
+fn without_a_driver_all_memory_is_the_host_s(mpi: &Mpi) {
+    compared(run(mpi, &driver(), "without", &[]), &expected(|_| Memory::Host), mpi);
 }
 
-#[test]
-fn hsa_is_asked_whenever_it_was_loaded_and_hip_never() {
-    on_each_mpi(|mpi| {
-        for when in ["after", "late"] {
-            compared(run(mpi, &hip(), when, &[]), &expected(of_hsa), mpi);
-        }
-    });
+#[case]
+fn hsa_is_asked_whenever_it_was_loaded_and_hip_never(mpi: &Mpi) {
+    for when in ["after", "late"] {
+        compared(run(mpi, &hip(), when, &[]), &expected(of_hsa), mpi);
+    }
 }
 
 /// A library that needs the driver, and another one whose constructor takes a while and is called first.
@@ -187,34 +177,35 @@ fn slow_library() -> PathBuf {
             assert!(compiler.arg("-Wl,-rpath,$ORIGIN").status().expect("cc starts").success());
             library
         };
-        let constructor = "__attribute__((constructor)) static void wait_long(void) { usleep(600000); }";
-        compile("libslow.so", &format!("#include <unistd.h>\n{constructor}\n"), &[]);
+        // Until the program has made its calls; half a minute if these wait for the loader, which is wrong.
+        let constructor = "__attribute__((constructor)) static void wait_long(void) {
+            volatile int *calls_are_made = dlsym(RTLD_DEFAULT, \"calls_are_made\");
+            for (int ms = 0; !*calls_are_made && ms < 30000; ms++) usleep(1000);
+        }";
+        let head = "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <unistd.h>\n";
+        compile("libslow.so", &format!("{head}{constructor}\n"), &[]);
         compile("libneeds_driver.so", "", &["-l:libcuda.so.1", "-lslow"])
     };
     LIBRARY.get_or_init(compiled).clone()
 }
 
 /// It may be called at any time once it was found.
-#[test]
-fn a_driver_that_another_thread_closes_stays_where_it_was_found() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile_with("gpu/closing", &["-ldl", "-pthread"]);
-        let finished = Run::of(mpi, program).ranks(1).argument(driver().display()).profiled();
-        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 200_000, "{}", mpi.name);
-    });
+#[case]
+fn a_driver_that_another_thread_closes_stays_where_it_was_found(mpi: &Mpi) {
+    let program = mpi.compile_with("gpu/closing", &["-ldl", "-pthread"]);
+    let finished = Run::of(mpi, program).ranks(1).argument(driver().display()).profiled();
+    assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 200_000, "{}", mpi.name);
 }
 
-#[test]
-fn a_driver_that_another_thread_is_loading_is_called_when_its_constructors_have_returned() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile_with("gpu/loading", &["-ldl", "-pthread"]);
-        let finished = Run::of(mpi, program).ranks(2).argument(slow_library().display()).profiled();
-        let mut sums = Sums::new();
-        for row in finished.tables().calls.iter().filter(|row| row.call == "MPI_Bcast") {
-            let sum = sums.entry((row.call.clone(), row.memory)).or_default();
-            *sum = (sum.0 + row.calls, sum.1 + row.bytes);
-        }
-        let all = [(("MPI_Bcast".to_owned(), Memory::Device), (2 * 8, 7 * 53 + 59))];
-        assert_eq!(sums, Sums::from(all), "{}", mpi.name);
-    });
+#[case]
+fn a_driver_that_another_thread_is_loading_is_called_when_its_constructors_have_returned(mpi: &Mpi) {
+    let program = mpi.compile_with("gpu/loading", &["-ldl", "-pthread", "-rdynamic"]);
+    let finished = Run::of(mpi, program).ranks(2).argument(slow_library().display()).profiled();
+    let mut sums = Sums::new();
+    for row in finished.tables().calls.iter().filter(|row| row.call == "MPI_Bcast") {
+        let sum = sums.entry((row.call.clone(), row.memory)).or_default();
+        *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+    }
+    let all = [(("MPI_Bcast".to_owned(), Memory::Device), (2 * 8, 7 * 53 + 59))];
+    assert_eq!(sums, Sums::from(all), "{}", mpi.name);
 }

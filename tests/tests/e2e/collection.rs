@@ -1,7 +1,7 @@
 //! The profile's way from the ranks to its place, and to another one where it cannot be there.
 
 use mpisee_profile::rows::{CallRow, Seconds};
-use mpisee_tests::{Ended, Mpi, Place, Run, Tables, dist, on_each_mpi, through};
+use mpisee_tests::{Ended, Mpi, Place, Run, Tables, case, dist, through};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,7 +30,7 @@ impl Left {
         command.arg(mpi.compile("lifecycle/no_place")).arg(how).arg(place.path("out")).arg(place.segments());
         let ended = place.run_within(LIMIT, &mut command);
         if ended.code == Some(77) {
-            eprintln!("skipped: this test may not mount file systems here");
+            mpisee_tests::harness::leave_out("this test may not mount file systems here");
             return None;
         }
         assert_eq!(ended.code, Some(0), "{}", ended.stderr);
@@ -67,12 +67,10 @@ impl Left {
 }
 
 /// Runs `test` under every MPI with each value of `--collect`, and what `run.json` then says.
-fn by_each_way(test: impl Fn(&Mpi, &str, &str)) {
-    on_each_mpi(|mpi| {
-        for (collect, collected) in [("auto", "node"), ("tree", "tree")] {
-            test(mpi, collect, collected);
-        }
-    });
+fn by_each_way(mpi: &Mpi, test: impl Fn(&Mpi, &str, &str)) {
+    for (collect, collected) in [("auto", "node"), ("tree", "tree")] {
+        test(mpi, collect, collected);
+    }
 }
 
 /// Asserts that every call is there, once.
@@ -88,33 +86,33 @@ fn assert_counted(tables: &Tables) {
     }
 }
 
-#[test]
-fn where_the_file_system_is_full_the_profile_goes_to_the_working_directory() {
-    by_each_way(|mpi, collect, collected| {
+#[case]
+fn where_the_file_system_is_full_the_profile_goes_to_the_working_directory(mpi: &Mpi) {
+    by_each_way(mpi, |mpi, collect, collected| {
         let Some(left) = Left::by(mpi, collect, "full", "out/test.mpisee") else { return };
         left.assert_in(&left.path("test.mpisee"), "No space left on device", collected);
     });
 }
 
-#[test]
-fn where_the_file_system_is_read_only_the_profile_goes_to_the_working_directory() {
-    by_each_way(|mpi, collect, collected| {
+#[case]
+fn where_the_file_system_is_read_only_the_profile_goes_to_the_working_directory(mpi: &Mpi) {
+    by_each_way(mpi, |mpi, collect, collected| {
         let Some(left) = Left::by(mpi, collect, "read-only", "out/test.mpisee") else { return };
         left.assert_in(&left.path("test.mpisee"), "Read-only file system", collected);
     });
 }
 
-#[test]
-fn where_the_working_directory_is_gone_the_profile_goes_to_a_temporary_one() {
-    by_each_way(|mpi, collect, collected| {
+#[case]
+fn where_the_working_directory_is_gone_the_profile_goes_to_a_temporary_one(mpi: &Mpi) {
+    by_each_way(mpi, |mpi, collect, collected| {
         let Some(left) = Left::by(mpi, collect, "gone", "test.mpisee") else { return };
         left.assert_in(&left.path("temporary/test.mpisee"), "No such file or directory", collected);
     });
 }
 
-#[test]
-fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
-    by_each_way(|mpi, collect, _| {
+#[case]
+fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered(mpi: &Mpi) {
+    by_each_way(mpi, |mpi, collect, _| {
         let Some(left) = Left::by(mpi, collect, "nowhere", "out/test.mpisee") else { return };
         let segments = left.path("segments").display().to_string();
         let said = left.said();
@@ -132,34 +130,31 @@ fn where_there_is_no_place_at_all_the_segments_are_kept_and_recovered() {
     });
 }
 
-#[test]
-fn rows_come_in_the_order_of_ranks() {
-    on_each_mpi(|mpi| {
-        for (ranks, collect) in [(1, "tree"), (3, "tree"), (16, "tree"), (3, "auto")] {
-            let finished = collected(mpi, "lifecycle/in_order", ranks, collect).profiled();
-            let tables = finished.check().tables();
-            assert_eq!(how(tables), (if collect == "tree" { "tree" } else { "node" }, &[][..]));
-            assert_eq!(tables.run.names_agree, Some(true));
-            let of: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
-            assert_eq!(of, (0..ranks).collect::<Vec<_>>());
-            assert!(tables.calls.is_sorted_by_key(|row| row.rank));
-            assert!(tables.run.complete);
-            // More rows than one piece holds, of every second rank.
-            for n in 1..=300u64 {
-                let region =
-                    format!("a region with a name that makes the rows long, the one with number {n}");
-                for rank in 0..ranks {
-                    let here = |row: &mpisee_profile::rows::CallRow| row.rank == rank && row.region == region;
-                    let expected = if rank % 2 == 1 { n } else { 0 };
-                    assert_eq!(tables.sum_where(here).calls, expected, "{rank}, {region}");
-                }
+#[case]
+fn rows_come_in_the_order_of_ranks(mpi: &Mpi) {
+    for (ranks, collect) in [(1, "tree"), (3, "tree"), (16, "tree"), (3, "auto")] {
+        let finished = collected(mpi, "lifecycle/in_order", ranks, collect).profiled();
+        let tables = finished.check().tables();
+        assert_eq!(how(tables), (if collect == "tree" { "tree" } else { "node" }, &[][..]));
+        assert_eq!(tables.run.names_agree, Some(true));
+        let of: Vec<u32> = tables.ranks.iter().map(|row| row.rank).collect();
+        assert_eq!(of, (0..ranks).collect::<Vec<_>>());
+        assert!(tables.calls.is_sorted_by_key(|row| row.rank));
+        assert!(tables.run.complete);
+        // More rows than one piece holds, of every second rank.
+        for n in 1..=300u64 {
+            let region = format!("a region with a name that makes the rows long, the one with number {n}");
+            for rank in 0..ranks {
+                let here = |row: &mpisee_profile::rows::CallRow| row.rank == rank && row.region == region;
+                let expected = if rank % 2 == 1 { n } else { 0 };
+                assert_eq!(tables.sum_where(here).calls, expected, "{rank}, {region}");
             }
-            let itself = tables.comm("S");
-            assert_eq!((itself.size, itself.members.group.len()), (1, u64::from(ranks)));
-            let names: BTreeSet<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
-            assert_eq!(names.len(), tables.comms.len());
         }
-    });
+        let itself = tables.comm("S");
+        assert_eq!((itself.size, itself.members.group.len()), (1, u64::from(ranks)));
+        let names: BTreeSet<&str> = tables.comms.iter().map(|row| row.comm.as_str()).collect();
+        assert_eq!(names.len(), tables.comms.len());
+    }
 }
 
 /// Columns that are the same in each run of the same program: all but times.
@@ -185,20 +180,18 @@ fn how(tables: &Tables) -> (&str, &[String]) {
     (&tables.run.profiler.collected, &tables.run.notes)
 }
 
-#[test]
-fn tree_and_segments_give_the_same_profile() {
-    on_each_mpi(|mpi| {
-        for (program, ranks) in
-            [("lifecycle/in_order", 1), ("lifecycle/in_order", 6), ("collectives/collectives", 4)]
-        {
-            let through_tree = collected(mpi, program, ranks, "tree").profiled();
-            let through_tree = through_tree.check().tables();
-            assert_eq!(how(through_tree), ("tree", &[][..]));
-            let from_segments = collected(mpi, program, ranks, "auto").profiled();
-            let from_segments = from_segments.check().tables();
-            assert_eq!(how(from_segments), ("node", &[][..]));
-            assert!(from_segments.run.complete);
-            assert_eq!(counted(from_segments), counted(through_tree), "{program} on {ranks}");
-        }
-    });
+#[case]
+fn tree_and_segments_give_the_same_profile(mpi: &Mpi) {
+    for (program, ranks) in
+        [("lifecycle/in_order", 1), ("lifecycle/in_order", 6), ("collectives/collectives", 4)]
+    {
+        let through_tree = collected(mpi, program, ranks, "tree").profiled();
+        let through_tree = through_tree.check().tables();
+        assert_eq!(how(through_tree), ("tree", &[][..]));
+        let from_segments = collected(mpi, program, ranks, "auto").profiled();
+        let from_segments = from_segments.check().tables();
+        assert_eq!(how(from_segments), ("node", &[][..]));
+        assert!(from_segments.run.complete);
+        assert_eq!(counted(from_segments), counted(through_tree), "{program} on {ranks}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Bytes that each process records of a collective operation; the parts add up to the bound in docs/volumes.md.
 //! The sizes of the blocks are those of the programs; each has its own, so that a mix-up shows.
-use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Run, Tables, case};
 use std::collections::BTreeSet;
 
 /// A process in a communicator.
@@ -146,114 +146,104 @@ fn collective_calls(tables: &Tables) -> u64 {
     tables.sum_where(|row| known.contains(row.call.as_str())).calls
 }
 
-#[test]
-fn each_process_records_its_part_of_every_collective() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives/collectives").profiled();
-        let tables = finished.tables();
-        let on_communicator = |comm: &str, ranks: &[u32], element: u64, in_place: bool| {
-            let p = ranks.len() as u64;
-            for (i, &rank) in (0..).zip(ranks) {
-                for &(blocking, nonblocking, part, _) in INSIDE {
-                    let (message, bytes) = part(At { p, i, in_place });
-                    let expected = (message * element, bytes * element);
-                    assert_once(tables, comm, rank, blocking, expected);
-                    assert_once(tables, comm, rank, nonblocking, expected);
-                }
-            }
-        };
-        on_communicator("W", &[0, 1, 2, 3], 1, false);
-        on_communicator(tables.labelled("in place"), &[0, 1, 2, 3], 1, true);
-        // Two bytes of four: it is data that is counted, not holes.
-        on_communicator(tables.labelled("derived"), &[0, 1, 2, 3], 2, false);
-        on_communicator(tables.labelled("some"), &[3, 2, 0], 1, false);
-        for rank in 0..4 {
-            on_communicator("S", &[rank], 1, false);
-            on_communicator(tables.labelled("alone"), &[rank], 1, false);
-            on_communicator(tables.labelled("alone in place"), &[rank], 1, true);
-        }
-        // 27 processes in communicators, and nothing besides.
-        assert_eq!(collective_calls(tables), 27 * 2 * INSIDE.len() as u64);
-        finished.check();
-    });
-}
-
-#[test]
-fn the_parts_add_up_to_the_lower_bound() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives/collectives").profiled();
-        let tables = finished.tables();
-        for &(blocking, nonblocking, _, sum) in INSIDE {
-            for call in [blocking, nonblocking] {
-                let bytes = |comm: &str| tables.sum(comm, call).bytes;
-                assert_eq!(bytes("W"), sum(4, false), "{call}");
-                assert_eq!(bytes(tables.labelled("in place")), sum(4, true), "{call} in place");
-                assert_eq!(bytes(tables.labelled("derived")), 2 * sum(4, false), "{call} of derived data");
-                assert_eq!(bytes(tables.labelled("some")), sum(3, false), "{call} of three processes");
-                assert_eq!(bytes("S"), 4 * sum(1, false), "{call} on MPI_COMM_SELF of four processes");
+#[case]
+fn each_process_records_its_part_of_every_collective(mpi: &Mpi) {
+    let finished = Run::new(mpi, "collectives/collectives").profiled();
+    let tables = finished.tables();
+    let on_communicator = |comm: &str, ranks: &[u32], element: u64, in_place: bool| {
+        let p = ranks.len() as u64;
+        for (i, &rank) in (0..).zip(ranks) {
+            for &(blocking, nonblocking, part, _) in INSIDE {
+                let (message, bytes) = part(At { p, i, in_place });
+                let expected = (message * element, bytes * element);
+                assert_once(tables, comm, rank, blocking, expected);
+                assert_once(tables, comm, rank, nonblocking, expected);
             }
         }
-    });
+    };
+    on_communicator("W", &[0, 1, 2, 3], 1, false);
+    on_communicator(tables.labelled("in place"), &[0, 1, 2, 3], 1, true);
+    // Two bytes of four: it is data that is counted, not holes.
+    on_communicator(tables.labelled("derived"), &[0, 1, 2, 3], 2, false);
+    on_communicator(tables.labelled("some"), &[3, 2, 0], 1, false);
+    for rank in 0..4 {
+        on_communicator("S", &[rank], 1, false);
+        on_communicator(tables.labelled("alone"), &[rank], 1, false);
+        on_communicator(tables.labelled("alone in place"), &[rank], 1, true);
+    }
+    // 27 processes in communicators, and nothing besides.
+    assert_eq!(collective_calls(tables), 27 * 2 * INSIDE.len() as u64);
+    finished.check();
 }
 
-#[test]
-fn collectives_receive_the_same_with_the_profiler_as_without() {
-    on_each_mpi(|mpi| {
-        let lines = |finished: &Finished| {
-            let lines: BTreeSet<String> = finished.stdout.lines().map(str::to_owned).collect();
-            assert_eq!(lines.len(), 4, "{}", finished.stdout);
-            lines
-        };
-        let plain = Run::new(mpi, "collectives/collectives").plain();
-        let profiled = Run::new(mpi, "collectives/collectives").profiled();
-        assert_eq!(lines(&profiled), lines(&plain));
-    });
+#[case]
+fn the_parts_add_up_to_the_lower_bound(mpi: &Mpi) {
+    let finished = Run::new(mpi, "collectives/collectives").profiled();
+    let tables = finished.tables();
+    for &(blocking, nonblocking, _, sum) in INSIDE {
+        for call in [blocking, nonblocking] {
+            let bytes = |comm: &str| tables.sum(comm, call).bytes;
+            assert_eq!(bytes("W"), sum(4, false), "{call}");
+            assert_eq!(bytes(tables.labelled("in place")), sum(4, true), "{call} in place");
+            assert_eq!(bytes(tables.labelled("derived")), 2 * sum(4, false), "{call} of derived data");
+            assert_eq!(bytes(tables.labelled("some")), sum(3, false), "{call} of three processes");
+            assert_eq!(bytes("S"), 4 * sum(1, false), "{call} on MPI_COMM_SELF of four processes");
+        }
+    }
 }
 
-#[test]
-fn on_an_intercommunicator_the_group_that_sends_contributes() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives/between_groups").ranks(5).profiled();
-        let tables = finished.tables();
-        let between = &tables.comms.iter().find(|row| row.created_by == "MPI_Intercomm_create").unwrap().comm;
-        for &(blocking, nonblocking, bytes, messages) in BETWEEN {
-            for call in [blocking, nonblocking] {
-                for (rank, expected) in (0..).zip(messages.into_iter().zip(bytes)) {
-                    assert_once(tables, between, rank, call, expected);
-                }
+#[case]
+fn collectives_receive_the_same_with_the_profiler_as_without(mpi: &Mpi) {
+    let lines = |finished: &Finished| {
+        let lines: BTreeSet<String> = finished.stdout.lines().map(str::to_owned).collect();
+        assert_eq!(lines.len(), 4, "{}", finished.stdout);
+        lines
+    };
+    let plain = Run::new(mpi, "collectives/collectives").plain();
+    let profiled = Run::new(mpi, "collectives/collectives").profiled();
+    assert_eq!(lines(&profiled), lines(&plain));
+}
+
+#[case]
+fn on_an_intercommunicator_the_group_that_sends_contributes(mpi: &Mpi) {
+    let finished = Run::new(mpi, "collectives/between_groups").ranks(5).profiled();
+    let tables = finished.tables();
+    let between = &tables.comms.iter().find(|row| row.created_by == "MPI_Intercomm_create").unwrap().comm;
+    for &(blocking, nonblocking, bytes, messages) in BETWEEN {
+        for call in [blocking, nonblocking] {
+            for (rank, expected) in (0..).zip(messages.into_iter().zip(bytes)) {
+                assert_once(tables, between, rank, call, expected);
             }
         }
-        assert_eq!(collective_calls(tables), 5 * 2 * BETWEEN.len() as u64);
-        finished.check();
-    });
+    }
+    assert_eq!(collective_calls(tables), 5 * 2 * BETWEEN.len() as u64);
+    finished.check();
 }
 
-#[test]
-fn in_a_neighbourhood_only_what_goes_to_processes_counts() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "collectives/of_neighbours").profiled();
-        let tables = finished.tables();
-        let mut calls = 0;
-        for &(label, neighbours) in NEIGHBOURS {
-            let comm = tables.labelled(label);
-            for &(blocking, nonblocking, edge) in TO_NEIGHBOURS {
-                if ["adjacent", "dist"].contains(&label) && blocking == "MPI_Neighbor_alltoallw" {
-                    continue; // the program says why
-                }
-                for (rank, targets) in (0..).zip(neighbours) {
-                    let bytes = targets.iter().map(|&target| edge(u64::from(rank), target)).sum();
-                    assert_once(tables, comm, rank, blocking, (bytes, bytes));
-                    assert_once(tables, comm, rank, nonblocking, (bytes, bytes));
-                    calls += 2;
-                }
+#[case]
+fn in_a_neighbourhood_only_what_goes_to_processes_counts(mpi: &Mpi) {
+    let finished = Run::new(mpi, "collectives/of_neighbours").profiled();
+    let tables = finished.tables();
+    let mut calls = 0;
+    for &(label, neighbours) in NEIGHBOURS {
+        let comm = tables.labelled(label);
+        for &(blocking, nonblocking, edge) in TO_NEIGHBOURS {
+            if ["adjacent", "dist"].contains(&label) && blocking == "MPI_Neighbor_alltoallw" {
+                continue; // the program says why
+            }
+            for (rank, targets) in (0..).zip(neighbours) {
+                let bytes = targets.iter().map(|&target| edge(u64::from(rank), target)).sum();
+                assert_once(tables, comm, rank, blocking, (bytes, bytes));
+                assert_once(tables, comm, rank, nonblocking, (bytes, bytes));
+                calls += 2;
             }
         }
-        assert_eq!(collective_calls(tables), calls);
-        finished.check();
-    });
+    }
+    assert_eq!(collective_calls(tables), calls);
+    finished.check();
 }
 
-#[test]
+#[case]
 fn every_mpi_counts_collectives_alike() {
     for (program, ranks) in
         [("collectives/collectives", 4), ("collectives/between_groups", 5), ("collectives/of_neighbours", 4)]
@@ -266,7 +256,7 @@ fn every_mpi_counts_collectives_alike() {
             });
             rows.collect::<BTreeSet<_>>()
         };
-        let all: Vec<_> = Mpi::all().iter().map(|mpi| (mpi.name.clone(), of(mpi))).collect();
+        let all: Vec<_> = Mpi::all_for_core().iter().map(|mpi| (mpi.name.clone(), of(mpi))).collect();
         for (name, rows) in &all[1..] {
             let differ: Vec<_> = all[0].1.symmetric_difference(rows).collect();
             assert!(differ.is_empty(), "{program}: {} and {name} differ in {differ:#?}", all[0].0);
@@ -274,19 +264,17 @@ fn every_mpi_counts_collectives_alike() {
     }
 }
 
-#[test]
-fn nothing_of_a_null_datatype_is_refused_or_allowed_as_without_the_profiler() {
-    on_each_mpi(|mpi| {
-        let plain = Run::new(mpi, "collectives/count_of_none").plain();
-        let finished = Run::new(mpi, "collectives/count_of_none").profiled();
-        assert_eq!(finished.stdout, plain.stdout);
-        let tables = finished.tables();
-        let counted = |call: &str| tables.sum_where(|row| row.call == call);
-        for line in plain.stdout.lines() {
-            let (call, _) = line.split_once(' ').expect("a call and what came of it");
-            assert_eq!((counted(call).calls, counted(call).bytes), (4, 0), "{call}");
-        }
-        assert!(plain.stdout.lines().count() >= 9, "{}", plain.stdout);
-        finished.check();
-    });
+#[case]
+fn nothing_of_a_null_datatype_is_refused_or_allowed_as_without_the_profiler(mpi: &Mpi) {
+    let plain = Run::new(mpi, "collectives/count_of_none").plain();
+    let finished = Run::new(mpi, "collectives/count_of_none").profiled();
+    assert_eq!(finished.stdout, plain.stdout);
+    let tables = finished.tables();
+    let counted = |call: &str| tables.sum_where(|row| row.call == call);
+    for line in plain.stdout.lines() {
+        let (call, _) = line.split_once(' ').expect("a call and what came of it");
+        assert_eq!((counted(call).calls, counted(call).bytes), (4, 0), "{call}");
+    }
+    assert!(plain.stdout.lines().count() >= 9, "{}", plain.stdout);
+    finished.check();
 }

@@ -3,7 +3,7 @@
 use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow, NicRow, Row};
-use mpisee_tests::{Mpi, Place, Run, Tables, on_each_mpi, within};
+use mpisee_tests::{Mpi, Place, Run, Tables, case, within};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -91,68 +91,58 @@ fn assert_links(directory: &Path) {
     }
 }
 
-#[test]
-fn each_rank_has_the_gpus_that_it_used() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi).profiled();
-        let tables = finished.tables();
-        assert_eq!(used(tables), [FIRST, &[SECOND, PART].join("|"), "", ""], "{}", mpi.name);
-        let knows_nodes = Path::new("/sys/devices/system/node/node0").exists();
-        for row in &tables.ranks {
-            assert_eq!(!row.numa_nodes.is_empty(), knows_nodes && row.rank < 3, "{row:?}");
-        }
-        assert_devices(&finished.directory(), ["0", "1", "1"]);
-        assert_links(&finished.directory());
-    });
+#[case]
+fn each_rank_has_the_gpus_that_it_used(mpi: &Mpi) {
+    let finished = run(mpi).profiled();
+    let tables = finished.tables();
+    assert_eq!(used(tables), [FIRST, &[SECOND, PART].join("|"), "", ""], "{}", mpi.name);
+    let knows_nodes = Path::new("/sys/devices/system/node/node0").exists();
+    for row in &tables.ranks {
+        assert_eq!(!row.numa_nodes.is_empty(), knows_nodes && row.rank < 3, "{row:?}");
+    }
+    assert_devices(&finished.directory(), ["0", "1", "1"]);
+    assert_links(&finished.directory());
 }
 
-#[test]
-fn devices_that_are_renumbered_are_known_by_their_uuids() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi).variable("PRETENDED_VISIBLE", "10").profiled();
-        assert_eq!(used(finished.tables()), [SECOND, FIRST, "", ""], "{}", mpi.name);
-        let devices: Vec<DeviceRow> = rows(&finished.directory());
-        let names: Vec<&str> = devices.iter().map(|row| row.uuid.as_str()).collect();
-        assert_eq!(names, [FIRST, SECOND]);
-    });
+#[case]
+fn devices_that_are_renumbered_are_known_by_their_uuids(mpi: &Mpi) {
+    let finished = run(mpi).variable("PRETENDED_VISIBLE", "10").profiled();
+    assert_eq!(used(finished.tables()), [SECOND, FIRST, "", ""], "{}", mpi.name);
+    let devices: Vec<DeviceRow> = rows(&finished.directory());
+    let names: Vec<&str> = devices.iter().map(|row| row.uuid.as_str()).collect();
+    assert_eq!(names, [FIRST, SECOND]);
 }
 
-#[test]
-fn sums_over_ranks_have_the_gpus_of_each_node() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi).variable("MPISEE_FOLD", "3").preloaded_to("test.mpisee");
-        assert_devices(&finished.directory(), ["0", "1", "1"]);
-        assert_links(&finished.directory());
-    });
+#[case]
+fn sums_over_ranks_have_the_gpus_of_each_node(mpi: &Mpi) {
+    let finished = run(mpi).variable("MPISEE_FOLD", "3").preloaded_to("test.mpisee");
+    assert_devices(&finished.directory(), ["0", "1", "1"]);
+    assert_links(&finished.directory());
 }
 
-#[test]
-fn a_rank_that_is_killed_had_its_gpus() {
-    on_each_mpi(|mpi| {
-        let place = Place::new();
-        let mut command = place.command(mpi, 4);
-        command.arg(mpi.compile_with("gpu/devices", &["-ldl"])).arg("killed").arg(driver());
-        command.env("PRETENDED_PCI", addresses().join(","));
-        let output = within(Duration::from_secs(60), &mut command);
-        assert!(!output.status.success());
-        place.wait_for_ranks(&[]);
-        place.recover(&["--output", "killed.mpisee"]);
-        let tables = place.tables("killed.mpisee");
-        let row = tables.ranks.iter().find(|row| row.rank == 1).expect("it left its counts");
-        // It had a current context, by which it was noticed.
-        assert_eq!(row.gpu, [SECOND, PART].join("|"), "{}", mpi.name);
-        let devices: Vec<DeviceRow> = rows(&place.path("killed.mpisee"));
-        assert!(devices.iter().any(|row| row.uuid == PART && row.ranks.to_string() == "1"), "{devices:?}");
-    });
+#[case]
+fn a_rank_that_is_killed_had_its_gpus(mpi: &Mpi) {
+    let place = Place::new();
+    let mut command = place.command(mpi, 4);
+    command.arg(mpi.compile_with("gpu/devices", &["-ldl"])).arg("killed").arg(driver());
+    command.env("PRETENDED_PCI", addresses().join(","));
+    let output = within(Duration::from_secs(60), &mut command);
+    assert!(!output.status.success());
+    place.wait_for_ranks(&[]);
+    place.recover(&["--output", "killed.mpisee"]);
+    let tables = place.tables("killed.mpisee");
+    let row = tables.ranks.iter().find(|row| row.rank == 1).expect("it left its counts");
+    // It had a current context, by which it was noticed.
+    assert_eq!(row.gpu, [SECOND, PART].join("|"), "{}", mpi.name);
+    let devices: Vec<DeviceRow> = rows(&place.path("killed.mpisee"));
+    assert!(devices.iter().any(|row| row.uuid == PART && row.ranks.to_string() == "1"), "{devices:?}");
 }
 
-#[test]
-fn a_program_without_a_gpu_has_no_table_of_them() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "communicators/grid_of_parts").ranks(4).profiled();
-        for file in [DeviceRow::FILE, DeviceLinkRow::FILE, NicRow::FILE] {
-            assert!(!finished.directory().join(file).exists(), "{}: {file}", mpi.name);
-        }
-        assert!(finished.tables().ranks.iter().all(|row| row.gpu.is_empty() && row.numa_nodes.is_empty()));
-    });
+#[case]
+fn a_program_without_a_gpu_has_no_table_of_them(mpi: &Mpi) {
+    let finished = Run::new(mpi, "communicators/grid_of_parts").ranks(4).profiled();
+    for file in [DeviceRow::FILE, DeviceLinkRow::FILE, NicRow::FILE] {
+        assert!(!finished.directory().join(file).exists(), "{}: {file}", mpi.name);
+    }
+    assert!(finished.tables().ranks.iter().all(|row| row.gpu.is_empty() && row.numa_nodes.is_empty()));
 }

@@ -5,7 +5,7 @@ use crate::exact::{assert_all_seen, assert_calls, assert_calls_but, assert_peers
 use crate::sums;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::OutsideRow;
-use mpisee_tests::{Finished, Mpi, Run, Tables, dist, on_each_mpi, through};
+use mpisee_tests::{Finished, Mpi, Run, Tables, case, dist, through};
 use std::path::Path;
 
 /// MPICH 5.0 opens ports where the address of a process is short enough; over these two transports it is. UCX then
@@ -28,15 +28,6 @@ fn has_worlds(mpi: &Mpi) -> bool {
     let said = with_short_addresses(mpi, Run::new(mpi, "dynamic/open_port").ranks(1)).plain().stdout;
     assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
     said == "yes\n"
-}
-
-/// Runs `test` under every MPI that can.
-fn on_each_mpi_with_worlds(test: impl Fn(&Mpi)) {
-    on_each_mpi(|mpi| {
-        if has_worlds(mpi) {
-            test(mpi);
-        }
-    });
 }
 
 /// The launcher `mpisee`, as a command to spawn with the program after it.
@@ -264,232 +255,212 @@ fn spawning(mpi: &Mpi) -> Run<'_> {
     worlds(mpi, "dynamic/spawning").ranks(2)
 }
 
-#[test]
-fn parents_and_children_have_a_profile_each() {
-    on_each_mpi_with_worlds(|mpi| {
-        let program = mpi.compile("dynamic/spawning");
-        let run = spawning(mpi).argument(profiler()).argument("--output").argument("test.mpisee");
-        let finished = run.argument(program.display()).profiled();
-        assert_prints(&finished, &BOTH_ARE_WELL);
-        assert_parents(finished.check().tables(), &outside(&finished.directory()));
+#[case(only = has_worlds)]
+fn parents_and_children_have_a_profile_each(mpi: &Mpi) {
+    let program = mpi.compile("dynamic/spawning");
+    let run = spawning(mpi).argument(profiler()).argument("--output").argument("test.mpisee");
+    let finished = run.argument(program.display()).profiled();
+    assert_prints(&finished, &BOTH_ARE_WELL);
+    assert_parents(finished.check().tables(), &outside(&finished.directory()));
+    let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
+    assert_children(&children, &outside);
+}
+
+#[case(only = has_worlds)]
+fn sums_over_ranks_of_two_worlds_are_those_of_the_rows(mpi: &Mpi) {
+    let program = mpi.compile("dynamic/spawning");
+    let run = |fold: &str| {
+        let run = spawning(mpi).variable("MPISEE_FOLD", fold).argument(profiler());
+        run.argument("--fold")
+            .argument(fold)
+            .argument("--output")
+            .argument("test.mpisee")
+            .argument(program.display())
+            .preloaded_to("test.mpisee")
+    };
+    let [rows, sums] = ["4096", "1"].map(run);
+    for name in ["test.mpisee", "test-spawned.mpisee"] {
+        let directory = sums.place.path(name);
+        let checked = through(&["check", &directory.display().to_string()]);
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+        sums::assert_sums_of(&rows.place.path(name), &directory);
+    }
+}
+
+#[case(only = has_worlds)]
+fn children_that_inherit_the_preload_have_a_profile(mpi: &Mpi) {
+    let run = spawning(mpi).argument(mpi.compile("dynamic/spawning").display());
+    let finished = run.preloaded();
+    assert_prints(&finished, &BOTH_ARE_WELL);
+    assert_parents(finished.check().tables(), &outside(&finished.directory()));
+    // Open MPI 5.0 does not pass variables of mpirun -x on to spawned processes.
+    let inherits = !mpi.name.starts_with("openmpi-5");
+    assert_eq!(finished.place.path("test-spawned.mpisee").exists(), inherits, "{}", mpi.name);
+    if inherits {
         let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
         assert_children(&children, &outside);
-    });
+    }
 }
 
-#[test]
-fn sums_over_ranks_of_two_worlds_are_those_of_the_rows() {
-    on_each_mpi_with_worlds(|mpi| {
-        let program = mpi.compile("dynamic/spawning");
-        let run = |fold: &str| {
-            let run = spawning(mpi).variable("MPISEE_FOLD", fold).argument(profiler());
-            run.argument("--fold")
-                .argument(fold)
-                .argument("--output")
-                .argument("test.mpisee")
-                .argument(program.display())
-                .preloaded_to("test.mpisee")
-        };
-        let [rows, sums] = ["4096", "1"].map(run);
-        for name in ["test.mpisee", "test-spawned.mpisee"] {
-            let directory = sums.place.path(name);
-            let checked = through(&["check", &directory.display().to_string()]);
-            assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
-            sums::assert_sums_of(&rows.place.path(name), &directory);
-        }
-    });
+#[case(only = has_worlds)]
+fn parents_do_not_wait_for_children_without_the_profiler(mpi: &Mpi) {
+    let finished = spawning(mpi).argument(mpi.compile("dynamic/spawning").display()).profiled();
+    assert_prints(&finished, &BOTH_ARE_WELL);
+    assert_parents(finished.check().tables(), &outside(&finished.directory()));
+    assert!(!finished.place.path("test-spawned.mpisee").exists());
 }
 
-#[test]
-fn children_that_inherit_the_preload_have_a_profile() {
-    on_each_mpi_with_worlds(|mpi| {
-        let run = spawning(mpi).argument(mpi.compile("dynamic/spawning").display());
-        let finished = run.preloaded();
-        assert_prints(&finished, &BOTH_ARE_WELL);
-        assert_parents(finished.check().tables(), &outside(&finished.directory()));
-        // Open MPI 5.0 does not pass variables of mpirun -x on to spawned processes.
-        let inherits = !mpi.name.starts_with("openmpi-5");
-        assert_eq!(finished.place.path("test-spawned.mpisee").exists(), inherits, "{}", mpi.name);
-        if inherits {
-            let (children, outside) = profile_in(&finished, "test-spawned.mpisee");
-            assert_children(&children, &outside);
-        }
-    });
+#[case(only = has_worlds)]
+fn children_do_not_wait_for_parents_without_the_profiler(mpi: &Mpi) {
+    let program = mpi.compile("dynamic/spawning");
+    let run = spawning(mpi).argument(profiler()).argument("--output").argument("of-children");
+    let finished = run.argument(program.display()).plain();
+    assert_prints(&finished, &BOTH_ARE_WELL);
+    let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
+    assert_children(&children, &outside);
+    assert!(!finished.directory().exists());
 }
 
-#[test]
-fn parents_do_not_wait_for_children_without_the_profiler() {
-    on_each_mpi_with_worlds(|mpi| {
-        let finished = spawning(mpi).argument(mpi.compile("dynamic/spawning").display()).profiled();
-        assert_prints(&finished, &BOTH_ARE_WELL);
-        assert_parents(finished.check().tables(), &outside(&finished.directory()));
-        assert!(!finished.place.path("test-spawned.mpisee").exists());
-    });
+#[case(only = has_worlds)]
+fn parts_of_one_world_that_meet_have_one_name(mpi: &Mpi) {
+    let finished = with_short_addresses(mpi, worlds(mpi, "dynamic/meeting")).profiled();
+    assert_eq!(finished.stdout, "all is well\n");
+    let tables = finished.check().tables();
+    assert_comms(
+        tables,
+        &[
+            ("W", "", 4, "0-3"),
+            ("S", "", 1, "0-3"),
+            ("W_s1.0", "MPI_Comm_split", 2, "0,2"),
+            ("W_s1.1", "MPI_Comm_split", 2, "1,3"),
+            ("W_p1.0-", "MPI_Comm_accept", 4, "0,2|1,3"),
+            ("W_p1.0-_m1", "MPI_Intercomm_merge", 4, "0-3"),
+            ("W_p1.0-", "MPI_Comm_accept", 2, "0|1"),
+            ("W_p1.2-", "MPI_Comm_join", 2, "2|3"),
+        ],
+    );
+    let between = |members: &str, between: &str| {
+        let mut found = tables.comms.iter().filter(|row| row.members.to_string() == members);
+        let row = found.next().unwrap_or_else(|| panic!("no row of {members}"));
+        assert_eq!((row.parent.as_str(), row.between.as_str()), ("W", between));
+        row.comm.as_str()
+    };
+    let halves = between("0,2|1,3", "W_s1.0|W_s1.1");
+    let (accepted, joined) = (between("0|1", "S|S"), between("2|3", "S|S"));
+    assert_eq!(tables.run.names_agree, Some(true));
+    for rank in 0..4 {
+        let half = format!("W_s1.{}", rank % 2);
+        let call = if rank % 2 == 0 { "MPI_Comm_accept" } else { "MPI_Comm_connect" };
+        assert_calls(tables, &half, rank, &[(call, 1, 0), ("MPI_Comm_free", 1, 0)]);
+        let own = if rank < 2 { call } else { "MPI_Comm_join" };
+        assert_calls(tables, "S", rank, &[(own, 1, 0)]);
+        let both = 2000 + u64::from(rank) + u64::from(rank ^ 1);
+        let inter = [("MPI_Sendrecv", 1, both), ("MPI_Intercomm_merge", 1, 0), ("MPI_Comm_disconnect", 1, 0)];
+        assert_calls(tables, halves, rank, &inter);
+    }
+    assert_eq!(tables.sum(&format!("{halves}_m1"), "MPI_Allreduce").bytes, 4 * 101);
+    for (rank, peer) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+        let (sent, received) = (1000 + u64::from(rank), 1000 + u64::from(peer));
+        assert_eq!(tables.peer(halves, rank, peer), [1, sent, 1, received]);
+    }
+    assert_eq!(tables.peer(accepted, 0, 1), [1, 103, 0, 0]);
+    assert_eq!(tables.peer(accepted, 1, 0), [0, 0, 1, 103]);
+    assert_eq!(tables.peer(joined, 3, 2), [1, 107, 0, 0]);
+    assert_eq!(tables.peer(joined, 2, 3), [0, 0, 1, 107]);
+    assert!(!finished.directory().join("outside.csv").exists());
+    assert_all_seen(tables);
 }
 
-#[test]
-fn children_do_not_wait_for_parents_without_the_profiler() {
-    on_each_mpi_with_worlds(|mpi| {
-        let program = mpi.compile("dynamic/spawning");
-        let run = spawning(mpi).argument(profiler()).argument("--output").argument("of-children");
-        let finished = run.argument(program.display()).plain();
-        assert_prints(&finished, &BOTH_ARE_WELL);
-        let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
-        assert_children(&children, &outside);
-        assert!(!finished.directory().exists());
-    });
+#[case(only = has_worlds)]
+fn worlds_that_were_spawned_meet_and_each_has_its_profile(mpi: &Mpi) {
+    let run = with_short_addresses(mpi, worlds(mpi, "dynamic/two_worlds").ranks(2));
+    let finished = run.argument(profiler()).profiled();
+    assert_eq!(finished.stdout, "all is well\n");
+    assert_comms(
+        finished.check().tables(),
+        &[
+            ("W", "", 2, "0-1"),
+            ("S", "", 1, "0-1"),
+            ("W_p1", "MPI_Comm_spawn", 4, "0-1|+2"),
+            ("W_p2", "MPI_Comm_spawn", 4, "0-1|+2"),
+            ("W_p3", "MPI_Comm_spawn_multiple", 5, "0-1|+3"),
+            ("S_p1.1", "MPI_Comm_spawn", 2, "1|+1"),
+        ],
+    );
+    let port = outside(&finished.directory());
+    assert!(port.iter().any(|row| row.comm == "S_p1.1" && row.rank == 1 && row.sent_bytes == 109));
+    for (name, call, mine, theirs) in [
+        ("accepting-spawned.mpisee", "MPI_Comm_accept", 1000, 2000),
+        ("connecting-spawned.mpisee", "MPI_Comm_connect", 2000, 1000),
+    ] {
+        let (tables, mut outside) = profile_in(&finished, name);
+        let (world, own) = (("W", "", 2, "0-1"), ("S", "", 1, "0-1"));
+        assert_comms(&tables, &[world, own, ("P", "", 4, "0-1|+2"), ("W_p1", call, 4, "0-1|+2")]);
+        outside.retain(|row| row.comm != "P");
+        let expected =
+            [0, 1].map(|rank| ("W_p1", rank, rank, [1, mine + u64::from(rank), 1, theirs + u64::from(rank)]));
+        assert_outside(&outside, &expected);
+        assert_all_seen(&tables);
+    }
+    let (several, none) = profile_in(&finished, "several-spawned.mpisee");
+    assert_comms(&several, &[("W", "", 3, "0-2"), ("S", "", 1, "0-2"), ("P", "", 5, "0-2|+2")]);
+    assert_eq!(several.sum("P", "MPI_Scatter").bytes, 3 * 4);
+    assert_eq!(none, []);
+    let (alone, outside) = profile_in(&finished, "own-spawned.mpisee");
+    assert_eq!(alone.run.ranks, 1);
+    assert_outside(&outside, &[("P", 0, 0, [0, 0, 1, 109])]);
 }
 
-#[test]
-fn parts_of_one_world_that_meet_have_one_name() {
-    on_each_mpi_with_worlds(|mpi| {
-        let finished = with_short_addresses(mpi, worlds(mpi, "dynamic/meeting")).profiled();
-        assert_eq!(finished.stdout, "all is well\n");
-        let tables = finished.check().tables();
-        assert_comms(
-            tables,
-            &[
-                ("W", "", 4, "0-3"),
-                ("S", "", 1, "0-3"),
-                ("W_s1.0", "MPI_Comm_split", 2, "0,2"),
-                ("W_s1.1", "MPI_Comm_split", 2, "1,3"),
-                ("W_p1.0-", "MPI_Comm_accept", 4, "0,2|1,3"),
-                ("W_p1.0-_m1", "MPI_Intercomm_merge", 4, "0-3"),
-                ("W_p1.0-", "MPI_Comm_accept", 2, "0|1"),
-                ("W_p1.2-", "MPI_Comm_join", 2, "2|3"),
-            ],
-        );
-        let between = |members: &str, between: &str| {
-            let mut found = tables.comms.iter().filter(|row| row.members.to_string() == members);
-            let row = found.next().unwrap_or_else(|| panic!("no row of {members}"));
-            assert_eq!((row.parent.as_str(), row.between.as_str()), ("W", between));
-            row.comm.as_str()
-        };
-        let halves = between("0,2|1,3", "W_s1.0|W_s1.1");
-        let (accepted, joined) = (between("0|1", "S|S"), between("2|3", "S|S"));
-        assert_eq!(tables.run.names_agree, Some(true));
-        for rank in 0..4 {
-            let half = format!("W_s1.{}", rank % 2);
-            let call = if rank % 2 == 0 { "MPI_Comm_accept" } else { "MPI_Comm_connect" };
-            assert_calls(tables, &half, rank, &[(call, 1, 0), ("MPI_Comm_free", 1, 0)]);
-            let own = if rank < 2 { call } else { "MPI_Comm_join" };
-            assert_calls(tables, "S", rank, &[(own, 1, 0)]);
-            let both = 2000 + u64::from(rank) + u64::from(rank ^ 1);
-            let inter =
-                [("MPI_Sendrecv", 1, both), ("MPI_Intercomm_merge", 1, 0), ("MPI_Comm_disconnect", 1, 0)];
-            assert_calls(tables, halves, rank, &inter);
-        }
-        assert_eq!(tables.sum(&format!("{halves}_m1"), "MPI_Allreduce").bytes, 4 * 101);
-        for (rank, peer) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
-            let (sent, received) = (1000 + u64::from(rank), 1000 + u64::from(peer));
-            assert_eq!(tables.peer(halves, rank, peer), [1, sent, 1, received]);
-        }
-        assert_eq!(tables.peer(accepted, 0, 1), [1, 103, 0, 0]);
-        assert_eq!(tables.peer(accepted, 1, 0), [0, 0, 1, 103]);
-        assert_eq!(tables.peer(joined, 3, 2), [1, 107, 0, 0]);
-        assert_eq!(tables.peer(joined, 2, 3), [0, 0, 1, 107]);
-        assert!(!finished.directory().join("outside.csv").exists());
-        assert_all_seen(tables);
-    });
-}
-
-#[test]
-fn worlds_that_were_spawned_meet_and_each_has_its_profile() {
-    on_each_mpi_with_worlds(|mpi| {
-        let run = with_short_addresses(mpi, worlds(mpi, "dynamic/two_worlds").ranks(2));
-        let finished = run.argument(profiler()).profiled();
-        assert_eq!(finished.stdout, "all is well\n");
-        assert_comms(
-            finished.check().tables(),
-            &[
-                ("W", "", 2, "0-1"),
-                ("S", "", 1, "0-1"),
-                ("W_p1", "MPI_Comm_spawn", 4, "0-1|+2"),
-                ("W_p2", "MPI_Comm_spawn", 4, "0-1|+2"),
-                ("W_p3", "MPI_Comm_spawn_multiple", 5, "0-1|+3"),
-                ("S_p1.1", "MPI_Comm_spawn", 2, "1|+1"),
-            ],
-        );
-        let port = outside(&finished.directory());
-        assert!(port.iter().any(|row| row.comm == "S_p1.1" && row.rank == 1 && row.sent_bytes == 109));
-        for (name, call, mine, theirs) in [
-            ("accepting-spawned.mpisee", "MPI_Comm_accept", 1000, 2000),
-            ("connecting-spawned.mpisee", "MPI_Comm_connect", 2000, 1000),
-        ] {
-            let (tables, mut outside) = profile_in(&finished, name);
-            let (world, own) = (("W", "", 2, "0-1"), ("S", "", 1, "0-1"));
-            assert_comms(&tables, &[world, own, ("P", "", 4, "0-1|+2"), ("W_p1", call, 4, "0-1|+2")]);
-            outside.retain(|row| row.comm != "P");
-            let expected = [0, 1]
-                .map(|rank| ("W_p1", rank, rank, [1, mine + u64::from(rank), 1, theirs + u64::from(rank)]));
-            assert_outside(&outside, &expected);
-            assert_all_seen(&tables);
-        }
-        let (several, none) = profile_in(&finished, "several-spawned.mpisee");
-        assert_comms(&several, &[("W", "", 3, "0-2"), ("S", "", 1, "0-2"), ("P", "", 5, "0-2|+2")]);
-        assert_eq!(several.sum("P", "MPI_Scatter").bytes, 3 * 4);
-        assert_eq!(none, []);
-        let (alone, outside) = profile_in(&finished, "own-spawned.mpisee");
-        assert_eq!(alone.run.ranks, 1);
-        assert_outside(&outside, &[("P", 0, 0, [0, 0, 1, 109])]);
-    });
-}
-
-#[test]
-fn spawning_from_fortran_is_recorded_whatever_the_interface() {
-    on_each_mpi(|mpi| {
-        for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
-            let Some(program) = mpi.compile_fortran("fortran/spawn", interface) else { return };
-            let has_worlds = has_worlds(mpi);
-            // Without arguments for the children, and with some.
-            for command in [None, Some(profiler())] {
-                let mut run = Run::of(mpi, program.clone()).ranks(2);
-                if let Some(command) = &command {
-                    run = run.argument(command);
-                }
-                let finished = run.profiled();
-                let tables = finished.check().tables();
-                for rank in 0..2 {
-                    assert_calls(tables, "W", rank, &[("MPI_Comm_spawn", 1, 0)]);
-                }
-                assert_all_seen(tables);
-                if !has_worlds {
-                    assert_eq!(finished.stdout, "refused\n", "{interface} of {}", mpi.name);
-                    assert_eq!(tables.names(), ["W", "S"]);
-                    continue;
-                }
-                assert_eq!(finished.stdout, "spawned\n", "{interface} of {}", mpi.name);
-                let sent = [0, 1].map(|rank| ("W_p1", rank, rank, [1, 4 * (100 + u64::from(rank)), 0, 0]));
-                assert_outside(&outside(&finished.directory()), &sent);
-                for rank in 0..2 {
-                    let bytes = 4 * (100 + u64::from(rank));
-                    let parent = [("MPI_Send", 1, bytes), ("MPI_Comm_disconnect", 1, 0)];
-                    assert_calls(tables, "W_p1", rank, &parent);
-                }
-                if command.is_some() {
-                    let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
-                    let received =
-                        [0, 1].map(|rank| ("P", rank, rank, [0, 0, 1, 4 * (100 + u64::from(rank))]));
-                    assert_outside(&outside, &received);
-                    assert_all_seen(&children);
-                }
+#[case]
+fn spawning_from_fortran_is_recorded_whatever_the_interface(mpi: &Mpi) {
+    for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
+        let Some(program) = mpi.compile_fortran("fortran/spawn", interface) else { return };
+        let has_worlds = has_worlds(mpi);
+        // Without arguments for the children, and with some.
+        for command in [None, Some(profiler())] {
+            let mut run = Run::of(mpi, program.clone()).ranks(2);
+            if let Some(command) = &command {
+                run = run.argument(command);
+            }
+            let finished = run.profiled();
+            let tables = finished.check().tables();
+            for rank in 0..2 {
+                assert_calls(tables, "W", rank, &[("MPI_Comm_spawn", 1, 0)]);
+            }
+            assert_all_seen(tables);
+            if !has_worlds {
+                assert_eq!(finished.stdout, "refused\n", "{interface} of {}", mpi.name);
+                assert_eq!(tables.names(), ["W", "S"]);
+                continue;
+            }
+            assert_eq!(finished.stdout, "spawned\n", "{interface} of {}", mpi.name);
+            let sent = [0, 1].map(|rank| ("W_p1", rank, rank, [1, 4 * (100 + u64::from(rank)), 0, 0]));
+            assert_outside(&outside(&finished.directory()), &sent);
+            for rank in 0..2 {
+                let bytes = 4 * (100 + u64::from(rank));
+                let parent = [("MPI_Send", 1, bytes), ("MPI_Comm_disconnect", 1, 0)];
+                assert_calls(tables, "W_p1", rank, &parent);
+            }
+            if command.is_some() {
+                let (children, outside) = profile_in(&finished, "of-children-spawned.mpisee");
+                let received = [0, 1].map(|rank| ("P", rank, rank, [0, 0, 1, 4 * (100 + u64::from(rank))]));
+                assert_outside(&outside, &received);
+                assert_all_seen(&children);
             }
         }
-    });
+    }
 }
 
-#[test]
-fn an_mpi_that_refuses_to_spawn_does_so_with_the_profiler() {
-    on_each_mpi(|mpi| {
-        if has_worlds(mpi) {
-            return;
-        }
-        let run = || worlds(mpi, "dynamic/spawn_nothing").ranks(2);
-        let finished = run().profiled();
-        assert_eq!(finished.stdout, run().plain().stdout);
-        let tables = finished.check().tables();
-        assert_eq!(tables.sum("W", "MPI_Comm_spawn").calls, 2);
-        assert_eq!(tables.names(), ["W", "S"]);
-        assert_all_seen(tables);
-    });
+#[case]
+fn an_mpi_that_refuses_to_spawn_does_so_with_the_profiler(mpi: &Mpi) {
+    if has_worlds(mpi) {
+        return;
+    }
+    let run = || worlds(mpi, "dynamic/spawn_nothing").ranks(2);
+    let finished = run().profiled();
+    assert_eq!(finished.stdout, run().plain().stdout);
+    let tables = finished.check().tables();
+    assert_eq!(tables.sum("W", "MPI_Comm_spawn").calls, 2);
+    assert_eq!(tables.names(), ["W", "S"]);
+    assert_all_seen(tables);
 }

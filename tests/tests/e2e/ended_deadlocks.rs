@@ -3,7 +3,7 @@
 
 use mpisee_tests::place::{Staying, until, until_arrived};
 use mpisee_tests::signal::{SIGKILL, SIGTERM, send};
-use mpisee_tests::{Mpi, Place, on_each_mpi, root};
+use mpisee_tests::{Mpi, Place, case, root};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -79,92 +79,77 @@ fn at(function: &str, remark: &str) -> String {
     format!("{function} at deadlocks.c:{line}")
 }
 
-#[test]
-fn deadlocks_of_killed_ranks_are_named() {
-    on_each_mpi(|mpi| {
-        for (mode, ranks, begin, behind, how) in [
-            ("ring", 2, "ranks 0 -> 1 -> 0 waited for each other: ", "", End::KillRanks),
-            ("ring", 4, "ranks 0 -> 1 -> 2 -> 3 -> 0 waited for each other: ", "", End::TermLauncher),
-            ("sends", 3, "ranks 0 -> 1 -> 2 -> 0 waited for each other: ", "", End::KillRanks),
-            (
-                "barrier",
-                3,
-                "ranks 0 -> 1 -> 0 waited for each other: ",
-                "rank 2 waited for them",
-                End::TermLauncher,
-            ),
-            ("any", 3, "ranks 0 -> 1 -> 0 waited for each other: ", "rank 2 waited for them", End::KillRanks),
-            ("itself", 3, "rank 0 waited for itself: ", "ranks 1-2 waited for them", End::TermLauncher),
-            (
-                "tags",
-                3,
-                "ranks 0 -> 1 -> 0 waited for each other: ",
-                "rank 2 waited for them",
-                End::KillRanks,
-            ),
-        ] {
-            let job = Job::start(mpi, ranks, "deadlocks", Some(mode));
-            let processes = job.until_deadlocked();
-            let (said, place) = job.end(&how, &processes);
-            let line = said.lines().find_map(|line| line.trim().strip_prefix("Deadlock: "));
-            let line = line.unwrap_or_else(|| panic!("{mode}: {said}"));
-            assert!(line.starts_with(begin) && line.ends_with(behind), "{mode}: {line}");
-            let findings = advised(&place, "deadlocks.mpisee");
-            assert_eq!(findings[0].0, "deadlock", "{mode}: {findings:?}");
-            assert!(
-                findings[0].1.contains(begin.trim_end_matches(": ").trim_start_matches("ranks ")),
-                "{findings:?}"
-            );
-        }
-    });
-}
-
-#[test]
-fn the_lines_of_the_calls_are_named_in_each_answer() {
-    on_each_mpi(|mpi| {
-        let job = Job::start(mpi, 2, "deadlocks", Some("ring"));
+#[case]
+fn deadlocks_of_killed_ranks_are_named(mpi: &Mpi) {
+    for (mode, ranks, begin, behind, how) in [
+        ("ring", 2, "ranks 0 -> 1 -> 0 waited for each other: ", "", End::KillRanks),
+        ("ring", 4, "ranks 0 -> 1 -> 2 -> 3 -> 0 waited for each other: ", "", End::TermLauncher),
+        ("sends", 3, "ranks 0 -> 1 -> 2 -> 0 waited for each other: ", "", End::KillRanks),
+        (
+            "barrier",
+            3,
+            "ranks 0 -> 1 -> 0 waited for each other: ",
+            "rank 2 waited for them",
+            End::TermLauncher,
+        ),
+        ("any", 3, "ranks 0 -> 1 -> 0 waited for each other: ", "rank 2 waited for them", End::KillRanks),
+        ("itself", 3, "rank 0 waited for itself: ", "ranks 1-2 waited for them", End::TermLauncher),
+        ("tags", 3, "ranks 0 -> 1 -> 0 waited for each other: ", "rank 2 waited for them", End::KillRanks),
+    ] {
+        let job = Job::start(mpi, ranks, "deadlocks", Some(mode));
         let processes = job.until_deadlocked();
-        let (said, place) = job.end(&End::KillRanks, &processes);
-        let place_of_call = at("receive", "/* receive calls */");
-        let sentence = format!(
-            "ranks 0 -> 1 -> 0 waited for each other: rank 0 in MPI_Recv from 1 tag 5 on W, called by {place_of_call}; rank 1 in \
-             MPI_Recv from 0 tag 5 on W, called by {place_of_call}"
+        let (said, place) = job.end(&how, &processes);
+        let line = said.lines().find_map(|line| line.trim().strip_prefix("Deadlock: "));
+        let line = line.unwrap_or_else(|| panic!("{mode}: {said}"));
+        assert!(line.starts_with(begin) && line.ends_with(behind), "{mode}: {line}");
+        let findings = advised(&place, "deadlocks.mpisee");
+        assert_eq!(findings[0].0, "deadlock", "{mode}: {findings:?}");
+        assert!(
+            findings[0].1.contains(begin.trim_end_matches(": ").trim_start_matches("ranks ")),
+            "{findings:?}"
         );
-        assert!(said.contains(&format!("Deadlock: {sentence}\n")), "{said}");
-        assert_eq!(advised(&place, "deadlocks.mpisee")[0].1, format!("Deadlock: {sentence}."));
-        let summary = place.through(&["summary", "deadlocks.mpisee", "--width", "1000"]);
-        let summary = String::from_utf8_lossy(&summary.stdout).into_owned();
-        assert!(summary.contains(&format!("Deadlock: {sentence}.")), "{summary}");
-    });
+    }
 }
 
-#[test]
-fn killed_ranks_that_only_waited_are_in_no_deadlock() {
-    on_each_mpi(|mpi| {
-        for (mode, how) in
-            [("chain", End::KillRanks), ("early", End::TermLauncher), ("threads", End::KillRanks)]
-        {
-            let job = Job::start(mpi, 3, "deadlocks", Some(mode));
-            std::thread::sleep(Duration::from_millis(300));
+#[case]
+fn the_lines_of_the_calls_are_named_in_each_answer(mpi: &Mpi) {
+    let job = Job::start(mpi, 2, "deadlocks", Some("ring"));
+    let processes = job.until_deadlocked();
+    let (said, place) = job.end(&End::KillRanks, &processes);
+    let place_of_call = at("receive", "/* receive calls */");
+    let sentence = format!(
+        "ranks 0 -> 1 -> 0 waited for each other: rank 0 in MPI_Recv from 1 tag 5 on W, called by {place_of_call}; rank 1 in \
+         MPI_Recv from 0 tag 5 on W, called by {place_of_call}"
+    );
+    assert!(said.contains(&format!("Deadlock: {sentence}\n")), "{said}");
+    assert_eq!(advised(&place, "deadlocks.mpisee")[0].1, format!("Deadlock: {sentence}."));
+    let summary = place.through(&["summary", "deadlocks.mpisee", "--width", "1000"]);
+    let summary = String::from_utf8_lossy(&summary.stdout).into_owned();
+    assert!(summary.contains(&format!("Deadlock: {sentence}.")), "{summary}");
+}
+
+#[case]
+fn killed_ranks_that_only_waited_are_in_no_deadlock(mpi: &Mpi) {
+    for (mode, how) in [("chain", End::KillRanks), ("early", End::TermLauncher), ("threads", End::KillRanks)]
+    {
+        let job = Job::start(mpi, 3, "deadlocks", Some(mode));
+        std::thread::sleep(Duration::from_millis(300));
+        let processes = processes(&job.top());
+        assert_no_deadlock(mode, job.end(&how, &processes), "deadlocks.mpisee");
+    }
+}
+
+#[case]
+fn ranks_that_are_killed_while_they_communicate_are_in_no_deadlock(mpi: &Mpi) {
+    for (program, ranks) in [("never_still", 2), ("never_still", 3), ("busy", 4)] {
+        for time in 0..4 {
+            let job = Job::start(mpi, ranks, program, None);
+            std::thread::sleep(Duration::from_millis(20 + 37 * time));
             let processes = processes(&job.top());
-            assert_no_deadlock(mode, job.end(&how, &processes), "deadlocks.mpisee");
+            let how = if time % 2 == 0 { End::KillRanks } else { End::TermLauncher };
+            assert_no_deadlock(program, job.end(&how, &processes), &format!("{program}.mpisee"));
         }
-    });
-}
-
-#[test]
-fn ranks_that_are_killed_while_they_communicate_are_in_no_deadlock() {
-    on_each_mpi(|mpi| {
-        for (program, ranks) in [("never_still", 2), ("never_still", 3), ("busy", 4)] {
-            for time in 0..4 {
-                let job = Job::start(mpi, ranks, program, None);
-                std::thread::sleep(Duration::from_millis(20 + 37 * time));
-                let processes = processes(&job.top());
-                let how = if time % 2 == 0 { End::KillRanks } else { End::TermLauncher };
-                assert_no_deadlock(program, job.end(&how, &processes), &format!("{program}.mpisee"));
-            }
-        }
-    });
+    }
 }
 
 fn assert_no_deadlock(what: &str, (said, place): (String, Place), profile: &str) {

@@ -1,15 +1,11 @@
 //! User-level failure mitigation: the processes that outlive another are profiled, and say who is missing.
 
 use crate::sums;
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, case};
 
 /// Open MPI from 5.0 on. MPICH has the functions, and ends every program that calls `MPIX_Comm_shrink`.
-fn on_each_mpi_that_outlives(test: impl Fn(&Mpi)) {
-    on_each_mpi(|mpi| {
-        if mpi.is_open_mpi && mpi.counted_functions().contains("MPIX_Comm_shrink") {
-            test(mpi);
-        }
-    });
+fn outlives_ranks(mpi: &Mpi) -> bool {
+    mpi.is_open_mpi && mpi.counted_functions().contains("MPIX_Comm_shrink")
 }
 
 /// Four ranks, of which `victim` dies.
@@ -61,68 +57,56 @@ fn assert_counted(finished: &Finished, survivors: &[u32]) {
     assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
 }
 
-#[test]
-fn who_outlives_another_has_a_profile_that_says_who_is_missing() {
-    on_each_mpi_that_outlives(|mpi| {
-        // The first rank is the one that writes the profile, if it is there.
-        for (victim, survivors) in [(2, [0, 1, 3]), (0, [1, 2, 3])] {
-            let finished = without(mpi, victim);
-            assert_counted(&finished, &survivors);
-            let run = &finished.tables().run;
-            assert_eq!((run.ranks, run.complete), (4, false));
-            let because = format!("rank {victim} ended before the profile was written");
-            assert_eq!(run.incomplete_because.as_deref(), Some(because.as_str()));
-        }
-    });
+#[case(only = outlives_ranks)]
+fn who_outlives_another_has_a_profile_that_says_who_is_missing(mpi: &Mpi) {
+    // The first rank is the one that writes the profile, if it is there.
+    for (victim, survivors) in [(2, [0, 1, 3]), (0, [1, 2, 3])] {
+        let finished = without(mpi, victim);
+        assert_counted(&finished, &survivors);
+        let run = &finished.tables().run;
+        assert_eq!((run.ranks, run.complete), (4, false));
+        let because = format!("rank {victim} ended before the profile was written");
+        assert_eq!(run.incomplete_because.as_deref(), Some(because.as_str()));
+    }
 }
 
-#[test]
-fn sums_over_the_ranks_that_are_left_are_those_of_their_rows() {
-    on_each_mpi_that_outlives(|mpi| {
-        for victim in [0, 2] {
-            let rows = without(mpi, victim);
-            let aggregate = |run: Run| run.variable("MPISEE_FOLD", "1").preloaded_to("test.mpisee");
-            let (sums, _) = outlives(mpi, victim, aggregate);
-            sums::assert_sums_of(&rows.directory(), &sums.check().directory());
-        }
-    });
+#[case(only = outlives_ranks)]
+fn sums_over_the_ranks_that_are_left_are_those_of_their_rows(mpi: &Mpi) {
+    for victim in [0, 2] {
+        let rows = without(mpi, victim);
+        let aggregate = |run: Run| run.variable("MPISEE_FOLD", "1").preloaded_to("test.mpisee");
+        let (sums, _) = outlives(mpi, victim, aggregate);
+        sums::assert_sums_of(&rows.directory(), &sums.check().directory());
+    }
 }
 
-#[test]
-fn where_nobody_dies_the_profile_is_complete() {
-    on_each_mpi_that_outlives(|mpi| {
-        let finished = without(mpi, 9);
-        assert_counted(&finished, &[0, 1, 2, 3]);
-        assert!(finished.tables().run.complete);
-    });
+#[case(only = outlives_ranks)]
+fn where_nobody_dies_the_profile_is_complete(mpi: &Mpi) {
+    let finished = without(mpi, 9);
+    assert_counted(&finished, &[0, 1, 2, 3]);
+    assert!(finished.tables().run.complete);
 }
 
-#[test]
-fn who_dies_while_the_profile_is_collected_is_left_out_of_it() {
-    on_each_mpi_that_outlives(|mpi| {
-        // The directory that the first rank began before it died stays, and is no profile.
-        for (victim, survivors, name) in [(2, [0, 1, 3], "test.mpisee"), (0, [1, 2, 3], "test-2.mpisee")] {
-            let place = Place::new();
-            let folder = place.segments().display().to_string();
-            let run = Run::new(mpi, "lifecycle/dies_in_finalize").launched_with(&["--with-ft", "ulfm"]);
-            let run = run.argument(victim).argument("test.mpisee").variable("MPISEE_SEGMENTS", &folder);
-            let finished = run.preloaded_to("test.mpisee");
-            assert!(
-                finished.stderr.contains(&format!("profile of 3 ranks in {name}")),
-                "{}",
-                finished.stderr
-            );
-            let tables = Tables::read(&finished.place.path(name), &finished.stderr);
-            assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), survivors);
-            let because = format!("rank {victim} ended before the profile was written");
-            assert_eq!(tables.run.incomplete_because.as_deref(), Some(because.as_str()));
-            for rank in survivors {
-                assert_eq!(tables.of_rank("S", "MPI_Bcast", rank).calls, 2000 * 8, "{rank}");
-                assert_eq!(tables.of_rank("W", "MPI_Barrier", rank).calls, 1, "{rank}");
-            }
-            // Counts of the dead ranks are still there.
-            assert_eq!(place.left().len(), 1);
-            assert_eq!(finished.place.path("test.mpisee/run.json").exists(), victim == 2);
+#[case(only = outlives_ranks)]
+fn who_dies_while_the_profile_is_collected_is_left_out_of_it(mpi: &Mpi) {
+    // The directory that the first rank began before it died stays, and is no profile.
+    for (victim, survivors, name) in [(2, [0, 1, 3], "test.mpisee"), (0, [1, 2, 3], "test-2.mpisee")] {
+        let place = Place::new();
+        let folder = place.segments().display().to_string();
+        let run = Run::new(mpi, "lifecycle/dies_in_finalize").launched_with(&["--with-ft", "ulfm"]);
+        let run = run.argument(victim).argument("test.mpisee").variable("MPISEE_SEGMENTS", &folder);
+        let finished = run.preloaded_to("test.mpisee");
+        assert!(finished.stderr.contains(&format!("profile of 3 ranks in {name}")), "{}", finished.stderr);
+        let tables = Tables::read(&finished.place.path(name), &finished.stderr);
+        assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), survivors);
+        let because = format!("rank {victim} ended before the profile was written");
+        assert_eq!(tables.run.incomplete_because.as_deref(), Some(because.as_str()));
+        for rank in survivors {
+            assert_eq!(tables.of_rank("S", "MPI_Bcast", rank).calls, 2000 * 8, "{rank}");
+            assert_eq!(tables.of_rank("W", "MPI_Barrier", rank).calls, 1, "{rank}");
         }
-    });
+        // Counts of the dead ranks are still there.
+        assert_eq!(place.left().len(), 1);
+        assert_eq!(finished.place.path("test.mpisee/run.json").exists(), victim == 2);
+    }
 }

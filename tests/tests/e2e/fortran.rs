@@ -2,7 +2,7 @@
 
 use crate::exact::{assert_all_seen, assert_calls_but, assert_peers, counts};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Run, Tables, case};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -15,14 +15,14 @@ fn with_each_interface(program: &str, test: impl Fn(&Mpi, &str, PathBuf)) {
 
 /// The same, of the MPIs that `has_it` names.
 fn with_each_interface_of(has_it: impl Fn(&Mpi) -> bool, program: &str, test: impl Fn(&Mpi, &str, PathBuf)) {
-    on_each_mpi(|mpi| {
+    for mpi in &Mpi::all() {
         for interface in INTERFACES.into_iter().filter(|_| has_it(mpi)) {
             match mpi.compile_fortran(program, interface) {
                 Some(program) => test(mpi, interface, program),
-                None => eprintln!("{} has no Fortran", mpi.name),
+                None => mpisee_tests::note!("{} has no Fortran", mpi.name),
             }
         }
-    });
+    }
 }
 
 /// Calls that ask whether something is done: how many it takes depends on time.
@@ -54,7 +54,7 @@ fn assert_alike(program: &str, needs: &[&str], assert_expected: impl Fn(&Finishe
     });
 }
 
-#[test]
+#[case]
 fn every_call_is_seen_once_whatever_the_interface_and_the_mpi() {
     assert_alike("fortran/every_meaning", &["MPI_Send"], assert_expected);
 }
@@ -68,7 +68,7 @@ fn assert_sums(tables: &Tables, comm: &str, expected: &[(&str, u64, u64)]) {
     }
 }
 
-#[test]
+#[case]
 fn communicators_made_in_every_way_sections_matched_probes_and_buffers() {
     assert_alike("fortran/creations", &["MPI_Send"], |finished| {
         let tables = finished.tables();
@@ -123,7 +123,7 @@ fn communicators_made_in_every_way_sections_matched_probes_and_buffers() {
     });
 }
 
-#[test]
+#[case]
 fn persistent_collectives_under_either_of_their_names() {
     assert_alike("fortran/persistent", &["MPI_Bcast_init", "MPIX_Bcast_init"], |finished| {
         let tables = finished.tables();
@@ -147,7 +147,7 @@ fn persistent_collectives_under_either_of_their_names() {
     });
 }
 
-#[test]
+#[case]
 fn fortran_calls_of_mpi_4_and_large_counts_are_counted() {
     assert_alike("fortran/mpi_four", &["MPI_Isendrecv"], |finished| {
         let tables = finished.tables();
@@ -324,7 +324,7 @@ fn assert_communicators(tables: &Tables) {
     assert_eq!(count("W_j5", "MPI_Neighbor_alltoall"), (4, 4 * 4 * 4));
 }
 
-#[test]
+#[case]
 fn sessions_without_a_world() {
     assert_alike("fortran/sessions", &["MPI_Session_init"], |finished| {
         let tables = finished.tables();
@@ -341,7 +341,7 @@ fn sessions_without_a_world() {
     });
 }
 
-#[test]
+#[case]
 fn regions_by_number_and_recording_off_and_on() {
     with_each_interface("fortran/regions", |mpi, interface, program| {
         let finished = Run::of(mpi, program).ranks(2).profiled();
@@ -358,7 +358,7 @@ fn regions_by_number_and_recording_off_and_on() {
     });
 }
 
-#[test]
+#[case]
 fn windows_and_files_count_on_their_communicator() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     with_each_interface("fortran/storage", |mpi, interface, program| {

@@ -1,7 +1,7 @@
 //! scripts/gpu-check, as far as it can be tried without a GPU: that its programs compile where CUDA's compiler is found, that
 //! its comparisons see what differs, that it counts what it leaves out, and what it says where there is no GPU.
 
-use mpisee_tests::{Mpi, root, within};
+use mpisee_tests::{Mpi, case, root, within};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,10 +21,12 @@ fn is_newer(file: &Path, than: &[&Path]) -> bool {
     than.iter().all(|it| modified(file) > modified(it))
 }
 
-#[test]
+#[case]
 fn the_programs_compile() {
     let Some(nvcc) = nvcc() else {
-        eprintln!("no CUDA compiler is found, so the programs of scripts/gpu-check are not compiled");
+        mpisee_tests::harness::leave_out(
+            "no CUDA compiler is found, so the programs of scripts/gpu-check are not compiled",
+        );
         return;
     };
     let folder = root().join("target/tests/gpu-check");
@@ -39,7 +41,10 @@ fn the_programs_compile() {
     let home = |library: &str| {
         let named = std::env::var_os(format!("{}_HOME", library.to_uppercase())).map(PathBuf::from);
         if named.is_none() {
-            eprintln!("{}_HOME is not set, so programs with it are not compiled", library.to_uppercase());
+            mpisee_tests::note!(
+                "{}_HOME is not set, so programs with it are not compiled",
+                library.to_uppercase()
+            );
         }
         named
     };
@@ -93,7 +98,7 @@ fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
     within(LIMIT, python.args(["--source", "killed.cu"]).arg(profile))
 }
 
-#[test]
+#[case]
 fn the_comparison_sees_what_differs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let right = compare(folder.path(), "352", "");
@@ -150,7 +155,7 @@ fn write_file(path: &Path, text: &str) {
 
 const NO_NOTES: (&str, &str) = ("p/run.json", "{\"notes\": []}");
 
-#[test]
+#[case]
 fn estimates_out_of_their_errors_differ() {
     let wanted = "rank,peer_rank,memory,kernel,access,width,object,line,accesses,bytes\n\
                   1,0,ipc,k,store,4,cells,x.cu:3,1000,4000\n";
@@ -163,7 +168,7 @@ fn estimates_out_of_their_errors_differ() {
     sees(&["sampled", "--expected", "e", "p"], &[("e/1.csv", wanted), ("p/gpu.csv", counted)], &changes);
 }
 
-#[test]
+#[case]
 fn records_that_are_not_in_the_sums_differ() {
     let counted = "kernel,access,width,memory,source,accesses\nk,load,4,ipc,x.cu:3,3\n";
     let records = "#!/bin/sh\nprintf 'kernel,access,width,memory,source,lanes\\n'\n\
@@ -176,7 +181,7 @@ fn records_that_are_not_in_the_sums_differ() {
     sees(&["records", "--through", "./through", "p", "r"], &files, &changes);
 }
 
-#[test]
+#[case]
 fn other_lines_of_python_differ() {
     let counted = "rank,peer_rank,memory,access,bytes,launched\n1,0,ipc,load,404,/src/x.py:7\n";
     let changes = [
@@ -188,7 +193,7 @@ fn other_lines_of_python_differ() {
     sees(&["launched", "p", "expected"], &files, &changes);
 }
 
-#[test]
+#[case]
 fn calls_that_are_not_expected_differ() {
     let wanted = "rank,comm,call,memory,calls,bytes\n0,N1-*,ncclAllReduce,device,4,64\n";
     let counted = "rank,comm,call,memory,calls,bytes\n0,W,MPI_Barrier,host,1,0\n\
@@ -203,7 +208,7 @@ fn calls_that_are_not_expected_differ() {
     sees(&["calls", "--expected", "e", "p"], &files, &changes);
 }
 
-#[test]
+#[case]
 fn times_of_nccl_that_are_not_expected_differ() {
     let wanted =
         "rank,comm,call,calls,untimed,gpu_s\n0,N1-*,ncclAllReduce,1,0,*\n0,N1-*,ncclReduce,3,1,0.5\n";
@@ -224,7 +229,7 @@ fn times_of_nccl_that_are_not_expected_differ() {
     sees(&["nccl-times", "--expected", "e", "p"], &files, &changes);
 }
 
-#[test]
+#[case]
 fn copies_that_are_not_expected_differ() {
     let wanted = "rank,table,comm,direction,mode,from,to,calls,bytes\n\
                   0,copies,,,blocking,host,device,2,20\n0,staged,W_d1,sent,stream,pinned,,1,10\n";
@@ -245,7 +250,7 @@ fn copies_that_are_not_expected_differ() {
     sees(&["copies", "--expected", "e", "p"], &files, &changes);
 }
 
-#[test]
+#[case]
 fn another_gpu_of_the_agent_differs() {
     let read = "device,uuid,pci_address,memory_bytes,mig\ngpu0,GPU-a,0000:17:00.0,1073741824,0\n";
     let rates = "#!/bin/sh\nprintf 'source,device,quantity,value\\ngpu,gpu0,busy_s,0.97\\n'\n\
@@ -265,7 +270,7 @@ fn another_gpu_of_the_agent_differs() {
     );
 }
 
-#[test]
+#[case]
 fn other_ways_between_gpus_differ() {
     let ranks = "rank,gpu,cpus_allowed,numa_nodes\n0,GPU-a,,\n1,,,\n";
     let gpus = "uuid,pci_address,model,memory_bytes,mig,nvlinks,ranks\n\
@@ -297,7 +302,7 @@ fn other_ways_between_gpus_differ() {
     sees(&["gpus", "--users", "0", "--nvlinks", "4", "p", listed, topology], &files, &changes);
 }
 
-#[test]
+#[case]
 fn bytes_that_do_not_arrive_differ() {
     let log = "a,b,c,d,e,f,verified\n1,2,3,4,5,6,true\n1,2,3,4,5,7,true\n";
     let changes = [
@@ -307,7 +312,7 @@ fn bytes_that_do_not_arrive_differ() {
     sees(&["bench", "p2p", "log"], &[("log", log)], &changes);
 }
 
-#[test]
+#[case]
 fn costs_that_were_not_measured_differ() {
     let table = "kind,call_ns\nhost,100.0\n";
     let changes = [
@@ -326,7 +331,7 @@ fn costs_that_were_not_measured_differ() {
     }
 }
 
-#[test]
+#[case]
 fn slow_kernels_and_missing_modes_differ() {
     let head = "workload,kernel_us,mean_kernel_us,step_us\n";
     let fast = format!("{head}stencil,10.0,10.0,20.0\nstart,,,100\n");
@@ -381,7 +386,7 @@ fn pretended(folder: &Path, bench: &str) -> Command {
 const BENCH: &str = "case \"$*\" in *'p2p --backend nccl'*) exit 1 ;; esac
 printf 'a,b,c,d,e,f,verified\\n1,2,3,4,5,6,true\\n'";
 
-#[test]
+#[case]
 fn the_last_line_counts_what_is_left_out() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = within(LIMIT, pretended(folder.path(), BENCH).args(["bench", "nccl-cost"]));
@@ -399,7 +404,7 @@ fn the_last_line_counts_what_is_left_out() {
     );
 }
 
-#[test]
+#[case]
 fn a_command_that_fails_ends_its_step() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = within(LIMIT, pretended(folder.path(), BENCH).args(["gpus", "bench"]));
@@ -412,7 +417,7 @@ fn a_command_that_fails_ends_its_step() {
     assert!(text(&output).contains("gpu-check: 1 of 10 comparisons differ; "), "{}", text(&output));
 }
 
-#[test]
+#[case]
 fn a_comparison_that_python_does_not_begin_is_a_failure() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut script = pretended(folder.path(), BENCH);
@@ -424,7 +429,7 @@ fn a_comparison_that_python_does_not_begin_is_a_failure() {
     assert!(text(&output).contains("gpu-check: 9 of 9 comparisons differ; "), "{}", text(&output));
 }
 
-#[test]
+#[case]
 fn without_a_gpu_it_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write_file(&folder.path().join("nvidia-smi"), "#!/bin/sh\nexit 9\n");

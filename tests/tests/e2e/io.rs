@@ -2,7 +2,7 @@
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+use mpisee_tests::{Finished, Mpi, Run, case, through};
 
 /// The reads and writes of a file, with their bytes; of those in two halves, the second half.
 const TRANSFERS: &[(&str, u64, u64)] = &[
@@ -59,31 +59,29 @@ const PLAIN: &[(&str, u64, u64)] = &[
     ("MPI_Comm_split", 1, 0),
 ];
 
-#[test]
-fn files_count_on_the_communicator_on_which_they_were_opened() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "io/files").profiled();
-        let tables = finished.tables();
-        for rank in 0..4 {
-            assert_calls(tables, "W", rank, &[TRANSFERS, PLAIN].concat());
-            assert_classes(tables, "W", rank, "MPI_File_write_at", &[1009, 0, 360]);
-            assert_classes(tables, "W", rank, "MPI_File_read_at", &[500]);
-            assert_classes(tables, "W", rank, "MPI_File_iread_at", &[421]);
-            let on_half = [
-                ("MPI_File_open", 1, 0),
-                ("MPI_File_write_at", 1, 601 + u64::from(rank)),
-                ("MPI_File_close", 1, 0),
-                ("MPI_Comm_free", 1, 0),
-            ];
-            assert_calls(tables, &format!("W_s1.{}", rank % 2), rank, &on_half);
-        }
-        assert_peers(tables, &[]);
-        assert_all_seen(tables);
-        finished.check();
-    });
+#[case]
+fn files_count_on_the_communicator_on_which_they_were_opened(mpi: &Mpi) {
+    let finished = Run::new(mpi, "io/files").profiled();
+    let tables = finished.tables();
+    for rank in 0..4 {
+        assert_calls(tables, "W", rank, &[TRANSFERS, PLAIN].concat());
+        assert_classes(tables, "W", rank, "MPI_File_write_at", &[1009, 0, 360]);
+        assert_classes(tables, "W", rank, "MPI_File_read_at", &[500]);
+        assert_classes(tables, "W", rank, "MPI_File_iread_at", &[421]);
+        let on_half = [
+            ("MPI_File_open", 1, 0),
+            ("MPI_File_write_at", 1, 601 + u64::from(rank)),
+            ("MPI_File_close", 1, 0),
+            ("MPI_Comm_free", 1, 0),
+        ];
+        assert_calls(tables, &format!("W_s1.{}", rank % 2), rank, &on_half);
+    }
+    assert_peers(tables, &[]);
+    assert_all_seen(tables);
+    finished.check();
 }
 
-#[test]
+#[case]
 fn file_counts_do_not_depend_on_the_mpi() {
     let run = |mpi: &Mpi| Run::new(mpi, "io/files").profiled();
     let finished: Vec<Finished> = Mpi::all().iter().map(run).collect();
@@ -92,7 +90,7 @@ fn file_counts_do_not_depend_on_the_mpi() {
     }
 }
 
-#[test]
+#[case]
 fn romio_of_open_mpi_is_not_taken_for_the_program() {
     // It calls functions of MPI under their exported names. The nonblocking collective ones it lacks.
     for mpi in Mpi::all().iter().filter(|mpi| mpi.is_open_mpi) {
@@ -106,43 +104,37 @@ fn romio_of_open_mpi_is_not_taken_for_the_program() {
     }
 }
 
-#[test]
-fn a_file_of_unknown_origin_is_not_seen() {
-    on_each_mpi(|mpi| {
-        if mpi.is_left_out(&["mpiabi"], "what is no file ends the program") {
-            return;
-        }
-        let finished = Run::new(mpi, "io/files").ranks(2).argument("unknown").profiled();
-        let tables = finished.tables();
-        // Two writes, the close and what is no file, on each rank; the wait for the second write.
-        let not_seen = [(NotSeen::UnknownFile.name().to_owned(), 2 * 4)].into_iter();
-        let waits = [(NotSeen::UnknownRequest.name().to_owned(), 2)];
-        assert_eq!(tables.run.not_seen, not_seen.chain(waits).collect());
-        assert!(tables.calls.is_empty(), "{:?}", tables.calls);
-    });
+#[case]
+fn a_file_of_unknown_origin_is_not_seen(mpi: &Mpi) {
+    if mpi.is_left_out(&["mpiabi"], "what is no file ends the program") {
+        return;
+    }
+    let finished = Run::new(mpi, "io/files").ranks(2).argument("unknown").profiled();
+    let tables = finished.tables();
+    // Two writes, the close and what is no file, on each rank; the wait for the second write.
+    let not_seen = [(NotSeen::UnknownFile.name().to_owned(), 2 * 4)].into_iter();
+    let waits = [(NotSeen::UnknownRequest.name().to_owned(), 2)];
+    assert_eq!(tables.run.not_seen, not_seen.chain(waits).collect());
+    assert!(tables.calls.is_empty(), "{:?}", tables.calls);
 }
 
-#[test]
-fn file_operations_are_a_kind_of_their_own() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "io/files").ranks(1).profiled();
-        let directory = finished.directory().display().to_string();
-        let output = through(&[&directory, "--kind", "io", "--all", "--format", "csv"]);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(said.contains("MPI_File_iread") && said.contains("MPI_File_close"), "{said}");
-        assert!(!said.contains("MPI_Wait"), "{said}");
-    });
+#[case]
+fn file_operations_are_a_kind_of_their_own(mpi: &Mpi) {
+    let finished = Run::new(mpi, "io/files").ranks(1).profiled();
+    let directory = finished.directory().display().to_string();
+    let output = through(&[&directory, "--kind", "io", "--all", "--format", "csv"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("MPI_File_iread") && said.contains("MPI_File_close"), "{said}");
+    assert!(!said.contains("MPI_Wait"), "{said}");
 }
 
-#[test]
-fn a_file_that_was_opened_while_recording_was_off_is_known() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "io/files").ranks(2).argument("off").profiled();
-        let tables = finished.tables();
-        for rank in 0..2 {
-            assert_calls(tables, "W", rank, &[("MPI_File_write_at", 1, 73)]);
-        }
-        assert_all_seen(tables);
-    });
+#[case]
+fn a_file_that_was_opened_while_recording_was_off_is_known(mpi: &Mpi) {
+    let finished = Run::new(mpi, "io/files").ranks(2).argument("off").profiled();
+    let tables = finished.tables();
+    for rank in 0..2 {
+        assert_calls(tables, "W", rank, &[("MPI_File_write_at", 1, 73)]);
+    }
+    assert_all_seen(tables);
 }

@@ -2,6 +2,8 @@
 //! tests of all subjects keep the processors busy together. `cargo test -p mpisee-tests --test e2e collectives::` runs one
 //! subject.
 
+use std::process::ExitCode;
+
 mod address_space;
 mod aggregate;
 mod bench;
@@ -63,3 +65,7 @@ mod top;
 mod valgrind;
 mod variables;
 mod without_order;
+
+fn main() -> ExitCode {
+    mpisee_tests::harness::run("e2e")
+}

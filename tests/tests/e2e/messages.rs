@@ -1,7 +1,7 @@
 //! When both ends of a message began and ended their parts.
 
 use mpisee_profile::rows::{MessageEnd, MessageRow, StreamRow};
-use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Run, Tables, case};
 use std::collections::BTreeMap;
 
 const RANKS: u32 = 3;
@@ -54,19 +54,17 @@ fn is_recorded(rank: u32, tag: i32, number: u64) -> bool {
     tag > PERSISTENT || rank == 2 || !(first..first + 5).contains(&number)
 }
 
-#[test]
-fn both_ends_number_the_messages_of_a_stream_alike() {
-    on_each_mpi(|mpi| {
-        for collect in ["auto", "tree"] {
-            let finished = run(mpi, &[("MPISEE_MESSAGES", "all"), ("MPISEE_COLLECT", collect)]);
-            let tables = finished.tables();
-            // Where no receive names its source there is no stream to receive.
-            assert_eq!(tables.streams.len(), 2 * streams().len() - 2);
-            for known in streams().into_iter().filter(|&(.., tag)| tag != UNORDERED) {
-                check_stream(tables, known);
-            }
+#[case]
+fn both_ends_number_the_messages_of_a_stream_alike(mpi: &Mpi) {
+    for collect in ["auto", "tree"] {
+        let finished = run(mpi, &[("MPISEE_MESSAGES", "all"), ("MPISEE_COLLECT", collect)]);
+        let tables = finished.tables();
+        // Where no receive names its source there is no stream to receive.
+        assert_eq!(tables.streams.len(), 2 * streams().len() - 2);
+        for known in streams().into_iter().filter(|&(.., tag)| tag != UNORDERED) {
+            check_stream(tables, known);
         }
-    });
+    }
 }
 
 /// The call that completed an end, and how many operations it completed. A short message may have been sent when the call returns
@@ -117,37 +115,33 @@ fn check_stream(tables: &Tables, known: (u32, u32, i32)) {
     }
 }
 
-#[test]
-fn receives_in_an_unknown_order_have_no_samples() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi, &[]);
-        for (from, to) in [(0, 1), (2, 1)] {
-            let tables = finished.tables();
-            let sent = stream(tables, MessageEnd::Sent, (from, to, UNORDERED));
-            assert_eq!((sent.messages, sent.ordered, sent.comm.as_str()), (MESSAGES, 1, "W_d1"));
-            assert!(
-                !tables
-                    .streams
-                    .iter()
-                    .any(|row| row.end == MessageEnd::Received && row.tag == UNORDERED && row.sampled > 0)
-            );
-        }
-    });
+#[case]
+fn receives_in_an_unknown_order_have_no_samples(mpi: &Mpi) {
+    let finished = run(mpi, &[]);
+    for (from, to) in [(0, 1), (2, 1)] {
+        let tables = finished.tables();
+        let sent = stream(tables, MessageEnd::Sent, (from, to, UNORDERED));
+        assert_eq!((sent.messages, sent.ordered, sent.comm.as_str()), (MESSAGES, 1, "W_d1"));
+        assert!(
+            !tables
+                .streams
+                .iter()
+                .any(|row| row.end == MessageEnd::Received && row.tag == UNORDERED && row.sampled > 0)
+        );
+    }
 }
 
-#[test]
-fn both_ends_keep_the_same_messages_in_a_limited_room() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi, &[("MPISEE_MESSAGES", "16")]);
-        let tables = finished.tables();
-        for known in streams().into_iter().filter(|&(.., tag)| tag > PERSISTENT && tag != UNORDERED) {
-            let [sent, received] = [MessageEnd::Sent, MessageEnd::Received]
-                .map(|end| messages(tables, stream(tables, end, known)).into_keys().collect::<Vec<u64>>());
-            assert!(sent == received && (4..=16).contains(&sent.len()), "{known:?}: {sent:?} {received:?}");
-        }
-        let none = run(mpi, &[("MPISEE_MESSAGES", "0")]);
-        assert!(none.tables().streams.is_empty() && none.tables().messages.is_empty());
-    });
+#[case]
+fn both_ends_keep_the_same_messages_in_a_limited_room(mpi: &Mpi) {
+    let finished = run(mpi, &[("MPISEE_MESSAGES", "16")]);
+    let tables = finished.tables();
+    for known in streams().into_iter().filter(|&(.., tag)| tag > PERSISTENT && tag != UNORDERED) {
+        let [sent, received] = [MessageEnd::Sent, MessageEnd::Received]
+            .map(|end| messages(tables, stream(tables, end, known)).into_keys().collect::<Vec<u64>>());
+        assert!(sent == received && (4..=16).contains(&sent.len()), "{known:?}: {sent:?} {received:?}");
+    }
+    let none = run(mpi, &[("MPISEE_MESSAGES", "0")]);
+    assert!(none.tables().streams.is_empty() && none.tables().messages.is_empty());
 }
 
 /// Streams and messages of the program whose counts go wrong where one is careless.
@@ -155,29 +149,25 @@ fn unusual(mpi: &Mpi, what: &str) -> Finished {
     Run::new(mpi, "waits/unusual").ranks(RANKS).argument(what).variable("MPISEE_MESSAGES", "all").profiled()
 }
 
-#[test]
-fn unusual_messages_have_their_numbers() {
-    on_each_mpi(|mpi| {
-        for (what, streams, messages) in [("startall", 4, 48), ("edges", 8, 160)] {
-            let finished = unusual(mpi, what);
-            let tables = finished.tables();
-            assert_eq!((tables.streams.len(), tables.messages.len()), (streams, messages), "{what}");
-            assert!(tables.streams.iter().all(|row| row.ordered == 1), "{what}: {:?}", tables.streams);
-            for row in &tables.messages {
-                assert_eq!(row.bytes, 8 * (row.message + 1), "{what}: {row:?}");
-            }
+#[case]
+fn unusual_messages_have_their_numbers(mpi: &Mpi) {
+    for (what, streams, messages) in [("startall", 4, 48), ("edges", 8, 160)] {
+        let finished = unusual(mpi, what);
+        let tables = finished.tables();
+        assert_eq!((tables.streams.len(), tables.messages.len()), (streams, messages), "{what}");
+        assert!(tables.streams.iter().all(|row| row.ordered == 1), "{what}: {:?}", tables.streams);
+        for row in &tables.messages {
+            assert_eq!(row.bytes, 8 * (row.message + 1), "{what}: {row:?}");
         }
-    });
+    }
 }
 
-#[test]
-fn messages_whose_numbers_are_lost_are_left_out() {
-    on_each_mpi(|mpi| {
-        for (what, rank) in [("cancel", 1), ("cut", 1), ("handler", 0)] {
-            let finished = unusual(mpi, what);
-            let ordered = |row: &StreamRow| (row.rank, row.ordered);
-            let found: BTreeMap<u32, u8> = finished.tables().streams.iter().map(ordered).collect();
-            assert_eq!(found, BTreeMap::from([(rank, 0), (1 - rank, 1)]), "{what}");
-        }
-    });
+#[case]
+fn messages_whose_numbers_are_lost_are_left_out(mpi: &Mpi) {
+    for (what, rank) in [("cancel", 1), ("cut", 1), ("handler", 0)] {
+        let finished = unusual(mpi, what);
+        let ordered = |row: &StreamRow| (row.rank, row.ordered);
+        let found: BTreeMap<u32, u8> = finished.tables().streams.iter().map(ordered).collect();
+        assert_eq!(found, BTreeMap::from([(rank, 0), (1 - rank, 1)]), "{what}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::buffers::{driver, driver_before_12_5};
 use crate::exact::assert_all_seen;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{Memory, NcclPeerRow, NcclTimeRow, Seconds};
-use mpisee_tests::{Finished, Mpi, Run, Tables, on_each_mpi, root, through};
+use mpisee_tests::{Finished, Mpi, Run, Tables, case, root, through};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -153,31 +153,27 @@ fn expected_of(comms: &[Expected]) -> Sums {
     rows.collect()
 }
 
-#[test]
-fn every_communicator_has_its_calls_and_bytes() {
-    on_each_mpi(|mpi| {
-        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
-        let tables = finished.tables();
-        assert_eq!(sums(tables), expected(), "{}", mpi.name);
-        assert_all_seen(tables);
-        let freed = tables.comms.iter().filter(|row| row.comm.starts_with('N')).map(|row| row.freed);
-        assert_eq!(BTreeSet::from_iter(freed), [1].into(), "{}", mpi.name);
-    });
+#[case]
+fn every_communicator_has_its_calls_and_bytes(mpi: &Mpi) {
+    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+    let tables = finished.tables();
+    assert_eq!(sums(tables), expected(), "{}", mpi.name);
+    assert_all_seen(tables);
+    let freed = tables.comms.iter().filter(|row| row.comm.starts_with('N')).map(|row| row.freed);
+    assert_eq!(BTreeSet::from_iter(freed), [1].into(), "{}", mpi.name);
 }
 
-#[test]
-fn the_memory_of_the_first_call_after_a_communicator_was_made_is_known() {
-    on_each_mpi(|mpi| {
-        let linked = linked();
-        let options = [&linked[0], &linked[1], &linked[2], "-ldl"];
-        let program = mpi.compile_with("gpu/nccl_memory", &options);
-        let run = Run::of(mpi, program).ranks(1).argument(driver().display());
-        // Where each call's place is looked up, the driver is found with a new place.
-        let finished = checked(run.options(&["--sites", "0"]));
-        let rows = finished.tables().calls.iter().filter(|row| row.call == "ncclAllReduce");
-        let kinds: Vec<_> = rows.map(|row| (row.memory, row.calls, row.bytes)).collect();
-        assert_eq!(kinds, [(Memory::Device, 1, 67)], "{}", mpi.name);
-    });
+#[case]
+fn the_memory_of_the_first_call_after_a_communicator_was_made_is_known(mpi: &Mpi) {
+    let linked = linked();
+    let options = [&linked[0], &linked[1], &linked[2], "-ldl"];
+    let program = mpi.compile_with("gpu/nccl_memory", &options);
+    let run = Run::of(mpi, program).ranks(1).argument(driver().display());
+    // Where each call's place is looked up, the driver is found with a new place.
+    let finished = checked(run.options(&["--sites", "0"]));
+    let rows = finished.tables().calls.iter().filter(|row| row.call == "ncclAllReduce");
+    let kinds: Vec<_> = rows.map(|row| (row.memory, row.calls, row.bytes)).collect();
+    assert_eq!(kinds, [(Memory::Device, 1, 67)], "{}", mpi.name);
 }
 
 /// Each process, its rank in the communicator and a peer's there, and what it sent to that one and received from it.
@@ -213,31 +209,25 @@ fn ring() -> Vec<Ends> {
     ends
 }
 
-#[test]
-fn messages_are_counted_between_ranks_of_their_communicator() {
-    on_each_mpi(|mpi| {
-        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
-        assert_eq!(ends(&finished), ring(), "{}", mpi.name);
-    });
+#[case]
+fn messages_are_counted_between_ranks_of_their_communicator(mpi: &Mpi) {
+    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+    assert_eq!(ends(&finished), ring(), "{}", mpi.name);
 }
 
-#[test]
-fn the_same_through_a_tree_of_ranks() {
-    on_each_mpi(|mpi| {
-        let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
-        let finished = checked(run.options(&["--collect", "tree"]));
-        assert_eq!(sums(finished.tables()), expected(), "{}", mpi.name);
-        assert_eq!(ends(&finished), ring(), "{}", mpi.name);
-    });
+#[case]
+fn the_same_through_a_tree_of_ranks(mpi: &Mpi) {
+    let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
+    let finished = checked(run.options(&["--collect", "tree"]));
+    assert_eq!(sums(finished.tables()), expected(), "{}", mpi.name);
+    assert_eq!(ends(&finished), ring(), "{}", mpi.name);
 }
 
-#[test]
-fn nccl_is_switched_off_by_option() {
-    on_each_mpi(|mpi| {
-        let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
-        let finished = checked(run.options(&["--nccl", "off"]));
-        assert_eq!(sums(finished.tables()), Sums::new(), "{}", mpi.name);
-    });
+#[case]
+fn nccl_is_switched_off_by_option(mpi: &Mpi) {
+    let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
+    let finished = checked(run.options(&["--nccl", "off"]));
+    assert_eq!(sums(finished.tables()), Sums::new(), "{}", mpi.name);
 }
 
 /// A program that is not linked with NCCL, on one rank.
@@ -248,52 +238,42 @@ fn by_name(mpi: &Mpi, nccl: &str, arguments: &[&str]) -> Sums {
     sums(checked(run.options(&["--nccl", nccl])).tables())
 }
 
-#[test]
-fn a_program_without_nccl_finds_none() {
-    on_each_mpi(|mpi| {
-        assert_eq!(by_name(mpi, "auto", &["none"]), Sums::new(), "{}", mpi.name);
-        assert_eq!(by_name(mpi, "on", &["some"]), Sums::new(), "{}", mpi.name);
-    });
+#[case]
+fn a_program_without_nccl_finds_none(mpi: &Mpi) {
+    assert_eq!(by_name(mpi, "auto", &["none"]), Sums::new(), "{}", mpi.name);
+    assert_eq!(by_name(mpi, "on", &["some"]), Sums::new(), "{}", mpi.name);
 }
 
-#[test]
-fn a_library_that_is_linked_with_nccl_is_seen_by_option() {
-    on_each_mpi(|mpi| {
-        let plugin = plugin().display().to_string();
-        let comm = ("N1".to_owned(), 1, "0".to_owned());
-        let calls = [("ncclCommInitRank", 0), ("ncclAllReduce", 71), ("ncclCommDestroy", 0)];
-        let seen = calls.map(|(call, bytes)| ((comm.clone(), call.to_owned()), (1, bytes)));
-        assert_eq!(by_name(mpi, "on", &["plugin", &plugin]), Sums::from(seen), "{}", mpi.name);
-        assert_eq!(by_name(mpi, "auto", &["plugin", &plugin]), Sums::new(), "{}", mpi.name);
-    });
+#[case]
+fn a_library_that_is_linked_with_nccl_is_seen_by_option(mpi: &Mpi) {
+    let plugin = plugin().display().to_string();
+    let comm = ("N1".to_owned(), 1, "0".to_owned());
+    let calls = [("ncclCommInitRank", 0), ("ncclAllReduce", 71), ("ncclCommDestroy", 0)];
+    let seen = calls.map(|(call, bytes)| ((comm.clone(), call.to_owned()), (1, bytes)));
+    assert_eq!(by_name(mpi, "on", &["plugin", &plugin]), Sums::from(seen), "{}", mpi.name);
+    assert_eq!(by_name(mpi, "auto", &["plugin", &plugin]), Sums::new(), "{}", mpi.name);
 }
 
-#[test]
-fn functions_that_a_program_asks_the_library_for_are_not_seen() {
-    on_each_mpi(|mpi| {
-        let library = library().join("libnccl.so.2").display().to_string();
-        assert_eq!(by_name(mpi, "on", &["handle", &library]), Sums::new(), "{}", mpi.name);
-    });
+#[case]
+fn functions_that_a_program_asks_the_library_for_are_not_seen(mpi: &Mpi) {
+    let library = library().join("libnccl.so.2").display().to_string();
+    assert_eq!(by_name(mpi, "on", &["handle", &library]), Sums::new(), "{}", mpi.name);
 }
 
 /// Function, size class, and of the calls in it how many were timed, how many not, bytes, and nanoseconds: all, the shortest, the longest.
 type Timed<'t> = (&'t str, u64, [u64; 3], [u64; 3]);
 
-#[test]
-fn the_time_of_calls_on_the_gpu_is_measured() {
-    on_each_mpi(|mpi| {
-        measures_times(mpi, &driver());
-        measures_times(mpi, &driver_before_12_5());
-    });
+#[case]
+fn the_time_of_calls_on_the_gpu_is_measured(mpi: &Mpi) {
+    measures_times(mpi, &driver());
+    measures_times(mpi, &driver_before_12_5());
 }
 
-#[test]
-fn without_the_option_no_call_has_a_time_on_the_gpu() {
-    on_each_mpi(|mpi| {
-        let run = Run::of(mpi, of_times(mpi)).ranks(2).argument(driver().display());
-        let profile = Profile::open(checked(run).directory()).expect("it was written");
-        assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
-    });
+#[case]
+fn without_the_option_no_call_has_a_time_on_the_gpu(mpi: &Mpi) {
+    let run = Run::of(mpi, of_times(mpi)).ranks(2).argument(driver().display());
+    let profile = Profile::open(checked(run).directory()).expect("it was written");
+    assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
 }
 
 fn of_times(mpi: &Mpi) -> PathBuf {
@@ -349,91 +329,82 @@ fn measures_times(mpi: &Mpi, driver: &Path) {
     }
 }
 
-#[test]
-fn sums_over_ranks_say_that_times_on_the_gpu_are_left_out() {
-    on_each_mpi(|mpi| {
-        let linked = linked();
-        let program = mpi.compile_with(
-            "gpu/nccl_times",
-            &[linked.each_ref().map(String::as_str).as_slice(), &["-ldl"]].concat(),
-        );
-        let run = Run::of(mpi, program).ranks(2).argument(driver().display());
-        let finished = run.options(&["--nccl-gpu-time=on", "--fold", "1"]).folded();
-        let profile = Profile::open(finished.directory()).expect("it was written");
-        assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
-        let notes = &profile.run().notes;
-        assert!(
-            notes.iter().any(|it| it.contains("the GPU's time in calls of NCCL was measured")),
-            "{notes:?}"
-        );
-    });
+#[case]
+fn sums_over_ranks_say_that_times_on_the_gpu_are_left_out(mpi: &Mpi) {
+    let linked = linked();
+    let program = mpi.compile_with(
+        "gpu/nccl_times",
+        &[linked.each_ref().map(String::as_str).as_slice(), &["-ldl"]].concat(),
+    );
+    let run = Run::of(mpi, program).ranks(2).argument(driver().display());
+    let finished = run.options(&["--nccl-gpu-time=on", "--fold", "1"]).folded();
+    let profile = Profile::open(finished.directory()).expect("it was written");
+    assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
+    let notes = &profile.run().notes;
+    assert!(notes.iter().any(|it| it.contains("the GPU's time in calls of NCCL was measured")), "{notes:?}");
 }
 
-#[test]
-fn parts_late_handles_groups_that_fail_windows_and_grown_communicators_are_counted() {
-    on_each_mpi(|mpi| {
-        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_more")).ranks(2));
-        let tables = finished.tables();
-        let all = [
-            ("ncclCommInitRankConfig", 2, 0),
-            ("ncclCommSplit", 7, 0),
-            ("ncclAllReduce", 4, 2 * 17),
-            ("ncclSend", 2, 0),
-            ("ncclGroupEnd", 4, 0),
-            ("ncclCommWindowRegister", 2, 0),
-            ("ncclPutSignal", 2, 2 * 76),
-            ("ncclSignal", 2, 0),
-            ("ncclWaitSignal", 2, 0),
-            ("ncclCommWindowDeregister", 2, 0),
-            ("ncclAllToAllv", 2, 2 * 52 * 8),
-            ("ncclCommDestroy", 2, 0),
-        ];
-        let late = [("ncclAllReduce", 4, 4 * 11), ("ncclCommDestroy", 2, 0)];
-        let other = [("ncclAllReduce", 2, 2 * 7), ("ncclCommDestroy", 2, 0)];
-        let repeated = [("ncclAllReduce", 2, 2 * 13), ("ncclCommDestroy", 2, 0)];
-        let alone = [("ncclCommInitRank", 1, 0), ("ncclCommGrow", 1, 0), ("ncclCommDestroy", 1, 0)];
-        let grown = [("ncclAllReduce", 1, 31), ("ncclCommRevoke", 1, 0), ("ncclCommDestroy", 1, 0)];
-        let joined = [("ncclCommGrow", 1, 0), grown[0], grown[1], grown[2]];
-        let comms: [Expected; 7] = [
-            ("N1", 2, "0-1", &all),
-            ("N1_s1.3", 2, "0-1", &late),
-            ("N1_s2.4", 2, "0-1", &other),
-            ("N1_s3.5", 2, "0-1", &repeated),
-            ("N1", 1, "0", &alone),
-            ("N1_g1", 2, "0", &grown),
-            ("N1", 2, "1", &joined),
-        ];
-        assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
-        assert_all_seen(tables);
-        let messages = tables.calls.iter().filter(|row| row.call == "ncclSend");
-        assert!(messages.into_iter().all(|row| row.size_max == 0), "of a group that failed");
-        assert_eq!(ends(&finished), [], "{}", mpi.name);
-        let labels: Vec<&str> =
-            tables.comms.iter().map(|row| row.label.as_str()).filter(|label| *label == "gradients").collect();
-        assert_eq!(labels.len(), 1, "{}", mpi.name);
-    });
+#[case]
+fn parts_late_handles_groups_that_fail_windows_and_grown_communicators_are_counted(mpi: &Mpi) {
+    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_more")).ranks(2));
+    let tables = finished.tables();
+    let all = [
+        ("ncclCommInitRankConfig", 2, 0),
+        ("ncclCommSplit", 7, 0),
+        ("ncclAllReduce", 4, 2 * 17),
+        ("ncclSend", 2, 0),
+        ("ncclGroupEnd", 4, 0),
+        ("ncclCommWindowRegister", 2, 0),
+        ("ncclPutSignal", 2, 2 * 76),
+        ("ncclSignal", 2, 0),
+        ("ncclWaitSignal", 2, 0),
+        ("ncclCommWindowDeregister", 2, 0),
+        ("ncclAllToAllv", 2, 2 * 52 * 8),
+        ("ncclCommDestroy", 2, 0),
+    ];
+    let late = [("ncclAllReduce", 4, 4 * 11), ("ncclCommDestroy", 2, 0)];
+    let other = [("ncclAllReduce", 2, 2 * 7), ("ncclCommDestroy", 2, 0)];
+    let repeated = [("ncclAllReduce", 2, 2 * 13), ("ncclCommDestroy", 2, 0)];
+    let alone = [("ncclCommInitRank", 1, 0), ("ncclCommGrow", 1, 0), ("ncclCommDestroy", 1, 0)];
+    let grown = [("ncclAllReduce", 1, 31), ("ncclCommRevoke", 1, 0), ("ncclCommDestroy", 1, 0)];
+    let joined = [("ncclCommGrow", 1, 0), grown[0], grown[1], grown[2]];
+    let comms: [Expected; 7] = [
+        ("N1", 2, "0-1", &all),
+        ("N1_s1.3", 2, "0-1", &late),
+        ("N1_s2.4", 2, "0-1", &other),
+        ("N1_s3.5", 2, "0-1", &repeated),
+        ("N1", 1, "0", &alone),
+        ("N1_g1", 2, "0", &grown),
+        ("N1", 2, "1", &joined),
+    ];
+    assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
+    assert_all_seen(tables);
+    let messages = tables.calls.iter().filter(|row| row.call == "ncclSend");
+    assert!(messages.into_iter().all(|row| row.size_max == 0), "of a group that failed");
+    assert_eq!(ends(&finished), [], "{}", mpi.name);
+    let labels: Vec<&str> =
+        tables.comms.iter().map(|row| row.label.as_str()).filter(|label| *label == "gradients").collect();
+    assert_eq!(labels.len(), 1, "{}", mpi.name);
 }
 
-#[test]
-fn handles_are_those_that_the_program_passes() {
-    on_each_mpi(|mpi| {
-        let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_stale")).ranks(2));
-        let tables = finished.tables();
-        let moved = [("ncclAllReduce", 4, 2 * (61 + 67)), ("ncclCommDestroy", 2, 0)];
-        let named = [("ncclAllReduce", 2, 2 * 73), ("ncclCommDestroy", 2, 0)];
-        // Of three communicators without a parent.
-        let others = [
-            ("ncclCommInitRank", 6, 0),
-            ("ncclCommSplit", 6, 0),
-            ("ncclCommAbort", 2, 0),
-            ("ncclAllReduce", 2, 2 * 71),
-            ("ncclCommDestroy", 4, 0),
-        ];
-        let comms: [Expected; 3] =
-            [("N1", 2, "0-1", &others), ("N1_s1.3", 2, "0-1", &moved), ("N1_s2.5", 2, "0-1", &named)];
-        assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
-        assert_all_seen(tables);
-        let labels = tables.comms.iter().filter(|row| row.label == "pipeline").count();
-        assert_eq!(labels, 1, "{}", mpi.name);
-    });
+#[case]
+fn handles_are_those_that_the_program_passes(mpi: &Mpi) {
+    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_stale")).ranks(2));
+    let tables = finished.tables();
+    let moved = [("ncclAllReduce", 4, 2 * (61 + 67)), ("ncclCommDestroy", 2, 0)];
+    let named = [("ncclAllReduce", 2, 2 * 73), ("ncclCommDestroy", 2, 0)];
+    // Of three communicators without a parent.
+    let others = [
+        ("ncclCommInitRank", 6, 0),
+        ("ncclCommSplit", 6, 0),
+        ("ncclCommAbort", 2, 0),
+        ("ncclAllReduce", 2, 2 * 71),
+        ("ncclCommDestroy", 4, 0),
+    ];
+    let comms: [Expected; 3] =
+        [("N1", 2, "0-1", &others), ("N1_s1.3", 2, "0-1", &moved), ("N1_s2.5", 2, "0-1", &named)];
+    assert_eq!(sums(tables), expected_of(&comms), "{}", mpi.name);
+    assert_all_seen(tables);
+    let labels = tables.comms.iter().filter(|row| row.label == "pipeline").count();
+    assert_eq!(labels, 1, "{}", mpi.name);
 }

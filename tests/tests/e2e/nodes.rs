@@ -3,7 +3,7 @@
 use crate::exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, dist, on_each_mpi, through, within};
+use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, case, dist, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -85,22 +85,20 @@ fn rows(arguments: &[&str], profile: &Path) -> Vec<Vec<String>> {
     text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
 }
 
-#[test]
-fn counts_are_those_of_one_node_and_the_tables_know_the_nodes() {
+#[case]
+fn counts_are_those_of_one_node_and_the_tables_know_the_nodes(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).profiled();
-        let mut printed: Vec<&str> = finished.stdout.lines().collect();
-        printed.sort_unstable();
-        let expected: Vec<String> =
-            (0..).zip(HOSTS).map(|(rank, host)| format!("rank {rank} is on {host}")).collect();
-        assert_eq!(printed, expected);
-        assert_counted(finished.tables());
-        assert_eq!(finished.tables().run.profiler.collected, "tree");
-        finished.check();
-        assert_no_segments(&cluster);
-        assert_locality(&finished.directory());
-    });
+    let finished = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).profiled();
+    let mut printed: Vec<&str> = finished.stdout.lines().collect();
+    printed.sort_unstable();
+    let expected: Vec<String> =
+        (0..).zip(HOSTS).map(|(rank, host)| format!("rank {rank} is on {host}")).collect();
+    assert_eq!(printed, expected);
+    assert_counted(finished.tables());
+    assert_eq!(finished.tables().run.profiler.collected, "tree");
+    finished.check();
+    assert_no_segments(&cluster);
+    assert_locality(&finished.directory());
 }
 
 /// Asserts what `locality` says of what `on_nodes` has done.
@@ -135,63 +133,50 @@ fn assert_locality(profile: &Path) {
 
 /// MPICH before 4.2 over UCX hangs in its own `MPI_Finalize` where a rank enters it while others still answer from outside: in
 /// most runs of this program, which has no messages of its own, before ranks were silent after the profile's last message.
-#[test]
-fn ranks_that_have_sent_nothing_but_their_profile_leave_mpi() {
+#[case]
+fn ranks_that_have_sent_nothing_but_their_profile_leave_mpi(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(2) else { return };
-    on_each_mpi(|mpi| {
-        for _ in 0..4 {
-            let finished = Run::new(mpi, "lifecycle/nothing").ranks(4).on(&cluster).profiled();
-            let run = &finished.tables().run;
-            assert_eq!((run.ranks, run.nodes, run.complete), (4, 2, true), "{}", mpi.name);
-            assert_eq!(run.profiler.collected, "tree");
-        }
-    });
+    for _ in 0..4 {
+        let finished = Run::new(mpi, "lifecycle/nothing").ranks(4).on(&cluster).profiled();
+        let run = &finished.tables().run;
+        assert_eq!((run.ranks, run.nodes, run.complete), (4, 2, true), "{}", mpi.name);
+        assert_eq!(run.profiler.collected, "tree");
+    }
 }
 
-#[test]
-fn starter_of_ranks_on_a_node_is_no_rank_whatever_its_environment() {
+#[case]
+fn starter_of_ranks_on_a_node_is_no_rank_whatever_its_environment(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| {
-        let place = Place::on(&cluster);
-        let mut command = mpi.launcher(6, &[]);
-        cluster.launch(mpi, &mut command, 2);
-        command
-            .env("NODES_STEP", "7.0")
-            .arg(dist().join("bin/mpisee"))
-            .arg(mpi.compile("lifecycle/on_nodes"));
-        let output = within(LIMIT, &mut cluster.on("login", command.current_dir(place.folder())));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        assert_counted(&Tables::read(&place.path("on_nodes.mpisee"), &said));
-        assert_no_segments(&cluster);
-    });
+    let place = Place::on(&cluster);
+    let mut command = mpi.launcher(6, &[]);
+    cluster.launch(mpi, &mut command, 2);
+    command.env("NODES_STEP", "7.0").arg(dist().join("bin/mpisee")).arg(mpi.compile("lifecycle/on_nodes"));
+    let output = within(LIMIT, &mut cluster.on("login", command.current_dir(place.folder())));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_counted(&Tables::read(&place.path("on_nodes.mpisee"), &said));
+    assert_no_segments(&cluster);
 }
 
-#[test]
-fn segments_of_all_nodes_may_be_in_one_folder() {
+#[case]
+fn segments_of_all_nodes_may_be_in_one_folder(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| {
-        let place = Place::on(&cluster);
-        let folder = place.segments().display().to_string();
-        let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).options(&["--segments", &folder]);
-        let finished = run.profiled();
-        assert_counted(finished.check().tables());
-        assert_eq!(finished.tables().run.profiler.collected, "tree");
-        assert_eq!(place.left().len(), 0);
-    });
+    let place = Place::on(&cluster);
+    let folder = place.segments().display().to_string();
+    let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster).options(&["--segments", &folder]);
+    let finished = run.profiled();
+    assert_counted(finished.check().tables());
+    assert_eq!(finished.tables().run.profiler.collected, "tree");
+    assert_eq!(place.left().len(), 0);
 }
 
-#[test]
-fn rows_of_all_nodes_arrive_where_only_the_first_has_the_directory() {
+#[case]
+fn rows_of_all_nodes_arrive_where_only_the_first_has_the_directory(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| only_the_first_has_the_directory(&cluster, mpi));
-}
-
-fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
     let there = format!("/tmp/{}-first", mpi.name);
     cluster.run("n1", Command::new("mkdir").arg(&there));
     let output = format!("{there}/app.mpisee");
-    let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(cluster);
+    let run = Run::new(mpi, "lifecycle/on_nodes").ranks(6).on(&cluster);
     let finished = run.preloaded_to(&output);
     assert!(finished.stderr.contains(&format!("profile of 6 ranks in {output}; ")), "{}", finished.stderr);
     for host in ["login", "n2", "n3"] {
@@ -206,41 +191,35 @@ fn only_the_first_has_the_directory(cluster: &Cluster, mpi: &Mpi) {
     let tables = Tables::read(&copy, &finished.stderr);
     assert_eq!(tables.run.profiler.collected, "tree");
     assert_counted(&tables);
-    assert_no_segments(cluster);
+    assert_no_segments(&cluster);
 }
 
-#[test]
-fn top_shows_the_ranks_of_its_node_and_counts_the_others() {
+#[case]
+fn top_shows_the_ranks_of_its_node_and_counts_the_others(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| {
-        let place = Place::on(&cluster);
-        let mut command = mpi.launcher(6, &[]);
-        cluster.launch(mpi, &mut command, 2);
-        command
-            .arg(dist().join("bin/mpisee"))
-            .arg(mpi.compile("lifecycle/ends"))
-            .args(["stay", "-1", "1000"]);
-        let mut command = cluster.on("login", command.current_dir(place.folder()));
-        let mut launcher = Staying::start(&mut command);
-        until_arrived(place.folder(), 6);
-        for (host, ranks) in cluster.names().zip(["0-1", "2-3", "4-5"]) {
-            let mut top = Command::new(dist().join("bin/mpisee-through"));
-            let said = cluster.run(&host, top.args(["top", "--format", "json"]));
-            let found: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
-            let jobs = found["jobs"].as_array().expect("a list");
-            assert_eq!(jobs.len(), 1, "{said}");
-            assert_eq!((jobs[0]["ranks"].as_u64(), jobs[0]["ranks_here"].as_str()), (Some(6), Some(ranks)));
-            let here: Vec<_> = jobs[0]["processes"].as_array().expect("a list").iter().collect();
-            assert_eq!(here.len(), 2, "{said}");
-        }
-        let end =
-            "for it in $(grep -lsx ends /proc/[0-9]*/comm); do kill -KILL $(echo $it | cut -d/ -f3); done
-                   rm /dev/shm/mpisee-*";
-        for host in cluster.names() {
-            cluster.run(&host, Command::new("sh").args(["-c", end]));
-        }
-        launcher.end(SIGKILL);
-    });
+    let place = Place::on(&cluster);
+    let mut command = mpi.launcher(6, &[]);
+    cluster.launch(mpi, &mut command, 2);
+    command.arg(dist().join("bin/mpisee")).arg(mpi.compile("lifecycle/ends")).args(["stay", "-1", "1000"]);
+    let mut command = cluster.on("login", command.current_dir(place.folder()));
+    let mut launcher = Staying::start(&mut command);
+    until_arrived(place.folder(), 6);
+    for (host, ranks) in cluster.names().zip(["0-1", "2-3", "4-5"]) {
+        let mut top = Command::new(dist().join("bin/mpisee-through"));
+        let said = cluster.run(&host, top.args(["top", "--format", "json"]));
+        let found: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+        let jobs = found["jobs"].as_array().expect("a list");
+        assert_eq!(jobs.len(), 1, "{said}");
+        assert_eq!((jobs[0]["ranks"].as_u64(), jobs[0]["ranks_here"].as_str()), (Some(6), Some(ranks)));
+        let here: Vec<_> = jobs[0]["processes"].as_array().expect("a list").iter().collect();
+        assert_eq!(here.len(), 2, "{said}");
+    }
+    let end = "for it in $(grep -lsx ends /proc/[0-9]*/comm); do kill -KILL $(echo $it | cut -d/ -f3); done
+               rm /dev/shm/mpisee-*";
+    for host in cluster.names() {
+        cluster.run(&host, Command::new("sh").args(["-c", end]));
+    }
+    launcher.end(SIGKILL);
 }
 
 /// A run of `ends` on 6 ranks of which rank 2 is killed, in a folder that all nodes see; every rank's segment is left on
@@ -290,47 +269,45 @@ fn assert_ended(profile: &Path, ranks: &[u32], why: &str) {
     assert_all_seen(&tables);
 }
 
-#[test]
-fn segments_of_a_killed_job_are_recovered_per_node_and_together() {
+#[case]
+fn segments_of_a_killed_job_are_recovered_per_node_and_together(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(3) else { return };
-    on_each_mpi(|mpi| {
-        let place = killed(&cluster, mpi);
-        let folder = place.folder();
-        let mut copies = Vec::new();
-        for (host, ranks) in cluster.names().zip([[0, 1], [2, 3], [4, 5]]) {
-            let name = format!("{host}.mpisee");
-            let said = cluster.run(&host, &recover(&["-o", &name], folder));
-            let there = format!("ranks {}-{}", ranks[0], ranks[1]);
-            assert!(said.contains(&format!("incomplete profile of {there} of 6, ")), "{said}");
-            let elsewhere = ["2-5", "0-1,4-5", "0-3"][ranks[0] as usize / 2];
-            let why = format!("{there} ended without MPI_Finalize; ranks {elsewhere} left no segment here");
-            assert_ended(&folder.join(name), &ranks, &why);
-            copies.push(format!("shm.{host}"));
-        }
-        // By one process on each node, as docs/live.md has it.
-        let mut command = mpi.launcher(3, &[]);
-        cluster.launch(mpi, &mut command, 1);
-        let script = "mkdir shm.$(hostname) && cp -p /dev/shm/mpisee-* shm.$(hostname)";
-        cluster.run("login", command.args(["sh", "-c", script]).current_dir(folder));
-        let copies: Vec<&str> = copies.iter().map(String::as_str).collect();
-        assert_another_node_is_not_looked_at(&cluster, copies[0], folder);
+    let place = killed(&cluster, mpi);
+    let folder = place.folder();
+    let mut copies = Vec::new();
+    for (host, ranks) in cluster.names().zip([[0, 1], [2, 3], [4, 5]]) {
+        let name = format!("{host}.mpisee");
+        let said = cluster.run(&host, &recover(&["-o", &name], folder));
+        let there = format!("ranks {}-{}", ranks[0], ranks[1]);
+        assert!(said.contains(&format!("incomplete profile of {there} of 6, ")), "{said}");
+        let elsewhere = ["2-5", "0-1,4-5", "0-3"][ranks[0] as usize / 2];
+        let why = format!("{there} ended without MPI_Finalize; ranks {elsewhere} left no segment here");
+        assert_ended(&folder.join(name), &ranks, &why);
+        copies.push(format!("shm.{host}"));
+    }
+    // By one process on each node, as docs/live.md has it.
+    let mut command = mpi.launcher(3, &[]);
+    cluster.launch(mpi, &mut command, 1);
+    let script = "mkdir shm.$(hostname) && cp -p /dev/shm/mpisee-* shm.$(hostname)";
+    cluster.run("login", command.args(["sh", "-c", script]).current_dir(folder));
+    let copies: Vec<&str> = copies.iter().map(String::as_str).collect();
+    assert_another_node_is_not_looked_at(&cluster, copies[0], folder);
 
-        let all = folder.join("all");
-        std::fs::create_dir(&all).expect("it is new");
-        cluster.run("login", Command::new("sh").args(["-c", "cp -p shm.*/* all"]).current_dir(folder));
-        let why = "ranks 0-5 ended without MPI_Finalize";
-        for (directories, name) in [(copies.as_slice(), "of-three.mpisee"), (&["all"], "of-one.mpisee")] {
-            let arguments = [directories, &["-o", name, "--clean"]].concat();
-            let said = cluster.run("login", &recover(&arguments, folder));
-            assert!(said.contains("incomplete profile of ranks 0-5 of 6, "), "{said}");
-            assert_ended(&folder.join(name), &[0, 1, 2, 3, 4, 5], why);
-            assert!(std::fs::read_dir(folder.join(directories[0])).expect("it is there").next().is_none());
-        }
-        for host in cluster.names() {
-            cluster.run(&host, &recover(&["--clean"], folder));
-        }
-        assert_no_segments(&cluster);
-    });
+    let all = folder.join("all");
+    std::fs::create_dir(&all).expect("it is new");
+    cluster.run("login", Command::new("sh").args(["-c", "cp -p shm.*/* all"]).current_dir(folder));
+    let why = "ranks 0-5 ended without MPI_Finalize";
+    for (directories, name) in [(copies.as_slice(), "of-three.mpisee"), (&["all"], "of-one.mpisee")] {
+        let arguments = [directories, &["-o", name, "--clean"]].concat();
+        let said = cluster.run("login", &recover(&arguments, folder));
+        assert!(said.contains("incomplete profile of ranks 0-5 of 6, "), "{said}");
+        assert_ended(&folder.join(name), &[0, 1, 2, 3, 4, 5], why);
+        assert!(std::fs::read_dir(folder.join(directories[0])).expect("it is there").next().is_none());
+    }
+    for host in cluster.names() {
+        cluster.run(&host, &recover(&["--clean"], folder));
+    }
+    assert_no_segments(&cluster);
 }
 
 /// Asserts that a segment of the first node is that of a process which ended, also on a node where a process has its

@@ -2,7 +2,7 @@
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi, through};
+use mpisee_tests::{Finished, Mpi, Run, case, through};
 
 fn run<'m>(mpi: &'m Mpi, program: &str) -> Run<'m> {
     // Open MPI 4.1 makes no window on a communicator that is not the whole world over UCX.
@@ -11,63 +11,59 @@ fn run<'m>(mpi: &'m Mpi, program: &str) -> Run<'m> {
 
 const INT: u64 = 4;
 
-#[test]
-fn windows_count_on_the_communicator_on_which_they_were_made() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi, "one_sided/windows").profiled();
-        let tables = finished.tables();
-        let tests = printed(&finished.stdout, "tests");
-        for rank in 0..4 {
-            let put = 1009 + u64::from(rank) + 89 * 8;
-            let mut on_world = vec![
-                ("MPI_Win_create", 1, 0),
-                ("MPI_Win_fence", 3, 0),
-                ("MPI_Put", 3, put),
-                ("MPI_Get", 1, 2003),
-                ("MPI_Win_free", 1, 0),
-                ("MPI_Comm_split", 1, 0),
-                ("MPI_Comm_dup", 1, 0),
-                ("MPI_Barrier", 4, 0),
-            ];
-            match rank {
-                0 => on_world.extend([
-                    ("MPI_Win_start", 2, 0),
-                    ("MPI_Accumulate", 2, 2 * 307 * INT),
-                    ("MPI_Win_complete", 2, 0),
-                ]),
-                1 => on_world.extend([
-                    ("MPI_Win_post", 2, 0),
-                    ("MPI_Win_wait", 1, 0),
-                    ("MPI_Win_test", tests, 0),
-                ]),
-                _ => {}
+#[case]
+fn windows_count_on_the_communicator_on_which_they_were_made(mpi: &Mpi) {
+    let finished = run(mpi, "one_sided/windows").profiled();
+    let tables = finished.tables();
+    let tests = printed(&finished.stdout, "tests");
+    for rank in 0..4 {
+        let put = 1009 + u64::from(rank) + 89 * 8;
+        let mut on_world = vec![
+            ("MPI_Win_create", 1, 0),
+            ("MPI_Win_fence", 3, 0),
+            ("MPI_Put", 3, put),
+            ("MPI_Get", 1, 2003),
+            ("MPI_Win_free", 1, 0),
+            ("MPI_Comm_split", 1, 0),
+            ("MPI_Comm_dup", 1, 0),
+            ("MPI_Barrier", 4, 0),
+        ];
+        match rank {
+            0 => on_world.extend([
+                ("MPI_Win_start", 2, 0),
+                ("MPI_Accumulate", 2, 2 * 307 * INT),
+                ("MPI_Win_complete", 2, 0),
+            ]),
+            1 => {
+                on_world.extend([("MPI_Win_post", 2, 0), ("MPI_Win_wait", 1, 0), ("MPI_Win_test", tests, 0)])
             }
-            assert_calls(tables, "W", rank, &on_world);
-            assert_classes(tables, "W", rank, "MPI_Put", &[1009 + u64::from(rank), 89 * 8, 0]);
-            let half = format!("W_s1.{}", rank % 2);
-            assert_calls(tables, &half, rank, &on_half(rank < 2));
-            assert_classes(tables, &half, rank, "MPI_Get_accumulate", &[103 * INT, 211 * INT]);
-            let shared = [
-                ("MPI_Win_allocate_shared", 1, 0),
-                ("MPI_Win_lock_all", 1, 0),
-                ("MPI_Win_sync", 1, 0),
-                ("MPI_Win_unlock_all", 1, 0),
-                ("MPI_Win_free", 1, 0),
-                ("MPI_Comm_free", 1, 0),
-            ];
-            assert_calls(tables, "W_d2", rank, &shared);
-            let dynamic = [
-                ("MPI_Win_create_dynamic", 1, 0),
-                ("MPI_Win_attach", 1, 0),
-                ("MPI_Win_detach", 1, 0),
-                ("MPI_Win_free", 1, 0),
-            ];
-            assert_calls(tables, "S", rank, &dynamic);
+            _ => {}
         }
-        assert_peers(tables, &[]);
-        assert_all_seen(tables);
-        finished.check();
-    });
+        assert_calls(tables, "W", rank, &on_world);
+        assert_classes(tables, "W", rank, "MPI_Put", &[1009 + u64::from(rank), 89 * 8, 0]);
+        let half = format!("W_s1.{}", rank % 2);
+        assert_calls(tables, &half, rank, &on_half(rank < 2));
+        assert_classes(tables, &half, rank, "MPI_Get_accumulate", &[103 * INT, 211 * INT]);
+        let shared = [
+            ("MPI_Win_allocate_shared", 1, 0),
+            ("MPI_Win_lock_all", 1, 0),
+            ("MPI_Win_sync", 1, 0),
+            ("MPI_Win_unlock_all", 1, 0),
+            ("MPI_Win_free", 1, 0),
+            ("MPI_Comm_free", 1, 0),
+        ];
+        assert_calls(tables, "W_d2", rank, &shared);
+        let dynamic = [
+            ("MPI_Win_create_dynamic", 1, 0),
+            ("MPI_Win_attach", 1, 0),
+            ("MPI_Win_detach", 1, 0),
+            ("MPI_Win_free", 1, 0),
+        ];
+        assert_calls(tables, "S", rank, &dynamic);
+    }
+    assert_peers(tables, &[]);
+    assert_all_seen(tables);
+    finished.check();
 }
 
 /// Calls of a rank on the window of its half, whose communicator is already freed.
@@ -103,7 +99,7 @@ fn on_half(first: bool) -> Vec<(&'static str, u64, u64)> {
     if first { [&all[..], &of_the_first].concat() } else { all.to_vec() }
 }
 
-#[test]
+#[case]
 fn one_sided_counts_do_not_depend_on_the_mpi() {
     let finished: Vec<Finished> =
         Mpi::all().iter().map(|mpi| run(mpi, "one_sided/windows").profiled()).collect();
@@ -118,38 +114,32 @@ fn one_sided_counts_do_not_depend_on_the_mpi() {
     }
 }
 
-#[test]
-fn a_window_of_unknown_origin_is_not_seen() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi, "one_sided/windows").ranks(2).argument("unknown").profiled();
-        let tables = finished.tables();
-        // Two fences, a put and the end on each rank.
-        assert_eq!(tables.run.not_seen, [(NotSeen::UnknownWindow.name().to_owned(), 2 * 4)].into());
-        assert!(tables.calls.is_empty(), "{:?}", tables.calls);
-    });
+#[case]
+fn a_window_of_unknown_origin_is_not_seen(mpi: &Mpi) {
+    let finished = run(mpi, "one_sided/windows").ranks(2).argument("unknown").profiled();
+    let tables = finished.tables();
+    // Two fences, a put and the end on each rank.
+    assert_eq!(tables.run.not_seen, [(NotSeen::UnknownWindow.name().to_owned(), 2 * 4)].into());
+    assert!(tables.calls.is_empty(), "{:?}", tables.calls);
 }
 
-#[test]
-fn one_sided_operations_are_a_kind_of_their_own() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi, "one_sided/windows").profiled();
-        let directory = finished.directory().display().to_string();
-        let output = through(&[&directory, "--kind", "one-sided", "--all", "--format", "csv"]);
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(said.contains("MPI_Put") && said.contains("MPI_Win_free"), "{said}");
-        assert!(!said.contains("MPI_Comm_dup") && !said.contains("MPI_Barrier"), "{said}");
-    });
+#[case]
+fn one_sided_operations_are_a_kind_of_their_own(mpi: &Mpi) {
+    let finished = run(mpi, "one_sided/windows").profiled();
+    let directory = finished.directory().display().to_string();
+    let output = through(&[&directory, "--kind", "one-sided", "--all", "--format", "csv"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("MPI_Put") && said.contains("MPI_Win_free"), "{said}");
+    assert!(!said.contains("MPI_Comm_dup") && !said.contains("MPI_Barrier"), "{said}");
 }
 
-#[test]
-fn a_window_that_was_made_while_recording_was_off_is_known() {
-    on_each_mpi(|mpi| {
-        let finished = run(mpi, "one_sided/windows").ranks(2).argument("off").profiled();
-        let tables = finished.tables();
-        for rank in 0..2 {
-            assert_calls(tables, "W", rank, &[("MPI_Put", 1, 71)]);
-        }
-        assert_all_seen(tables);
-    });
+#[case]
+fn a_window_that_was_made_while_recording_was_off_is_known(mpi: &Mpi) {
+    let finished = run(mpi, "one_sided/windows").ranks(2).argument("off").profiled();
+    let tables = finished.tables();
+    for rank in 0..2 {
+        assert_calls(tables, "W", rank, &[("MPI_Put", 1, 71)]);
+    }
+    assert_all_seen(tables);
 }

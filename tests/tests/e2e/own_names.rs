@@ -3,7 +3,7 @@
 
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
-use mpisee_tests::{Run, on_each_mpi};
+use mpisee_tests::{Mpi, Run, case};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 
@@ -23,44 +23,40 @@ const ALLOWED: &str = "abort getenv memchr memcmp memcpy memmove memset strlen \
      dl_iterate_phdr dladdr dlclose dlopen dlsym \
      clock_gettime environ";
 
-#[test]
-fn functions_of_the_program_are_not_called() {
+#[case]
+fn functions_of_the_program_are_not_called(mpi: &Mpi) {
     let own: String = NAMES_OF_PROGRAMS.split_whitespace().map(|name| format!("OWN({name}) ")).collect();
-    on_each_mpi(|mpi| {
-        let arguments = [format!("-DOWN_NAMES={own}"), "-rdynamic".to_owned(), "-ldl".to_owned()];
-        let program = mpi.compile_with("hostile/own_names", &arguments.each_ref().map(String::as_str));
-        Run::of(mpi, program.clone()).ranks(2).plain();
-        let finished = Run::of(mpi, program).ranks(2).profiled();
-        assert_eq!(finished.tables().sum("W_d1", "MPI_Allreduce").calls, 2);
-        assert!(!finished.stderr.contains("the program's"), "{}", finished.stderr);
-    });
+    let arguments = [format!("-DOWN_NAMES={own}"), "-rdynamic".to_owned(), "-ldl".to_owned()];
+    let program = mpi.compile_with("hostile/own_names", &arguments.each_ref().map(String::as_str));
+    Run::of(mpi, program.clone()).ranks(2).plain();
+    let finished = Run::of(mpi, program).ranks(2).profiled();
+    assert_eq!(finished.tables().sum("W_d1", "MPI_Allreduce").calls, 2);
+    assert!(!finished.stderr.contains("the program's"), "{}", finished.stderr);
 }
 
-#[test]
-fn no_further_function_is_called_by_a_name_that_is_the_programs() {
+#[case]
+fn no_further_function_is_called_by_a_name_that_is_the_programs(mpi: &Mpi) {
     let allowed: BTreeSet<&str> = ALLOWED.split_whitespace().collect();
     let programs: BTreeSet<&str> = NAMES_OF_PROGRAMS.split_whitespace().collect();
-    on_each_mpi(|mpi| {
-        let bytes = std::fs::read(mpi.library()).expect("the library can be read");
-        let library = object::File::parse(&*bytes).expect("it is a library");
-        let (imported, exported): (BTreeSet<_>, BTreeSet<_>) = {
-            let names = |undefined| {
-                let symbols = library.dynamic_symbols().filter(move |it| it.is_undefined() == undefined);
-                symbols.filter_map(|it| it.name().ok()).filter(|name| !name.is_empty()).collect()
-            };
-            (names(true), names(false))
+    let bytes = std::fs::read(mpi.library()).expect("the library can be read");
+    let library = object::File::parse(&*bytes).expect("it is a library");
+    let (imported, exported): (BTreeSet<_>, BTreeSet<_>) = {
+        let names = |undefined| {
+            let symbols = library.dynamic_symbols().filter(move |it| it.is_undefined() == undefined);
+            symbols.filter_map(|it| it.name().ok()).filter(|name| !name.is_empty()).collect()
         };
-        assert!(imported.contains("dlsym"), "{imported:?}");
-        let further: Vec<&&str> =
-            imported.iter().filter(|name| !name.starts_with('_') && !allowed.contains(*name)).collect();
-        assert!(
-            further.is_empty(),
-            "{}: {further:?}: a program may have functions of these names, which would be called instead of the C \
-             library's; add them to the list at the end of mpisee-rs/src/storage/libc_functions.rs, and to \
-             NAMES_OF_PROGRAMS here",
-            mpi.name
-        );
-        let given_away: Vec<_> = programs.intersection(&exported).collect();
-        assert!(given_away.is_empty(), "{}: {given_away:?} are for this library alone", mpi.name);
-    });
+        (names(true), names(false))
+    };
+    assert!(imported.contains("dlsym"), "{imported:?}");
+    let further: Vec<&&str> =
+        imported.iter().filter(|name| !name.starts_with('_') && !allowed.contains(*name)).collect();
+    assert!(
+        further.is_empty(),
+        "{}: {further:?}: a program may have functions of these names, which would be called instead of the C \
+         library's; add them to the list at the end of mpisee-rs/src/storage/libc_functions.rs, and to \
+         NAMES_OF_PROGRAMS here",
+        mpi.name
+    );
+    let given_away: Vec<_> = programs.intersection(&exported).collect();
+    assert!(given_away.is_empty(), "{}: {given_away:?} are for this library alone", mpi.name);
 }

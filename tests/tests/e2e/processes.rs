@@ -1,7 +1,7 @@
 //! Children of ranks, and several jobs at once: nobody counts for another, and nobody removes what is another's.
 
 use mpisee_tests::place::{runs, until};
-use mpisee_tests::{Mpi, Place, Run, Tables, on_each_mpi, through, within};
+use mpisee_tests::{Mpi, Place, Run, Tables, case, through, within};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,137 +57,121 @@ fn lines(stderr: &[u8]) -> usize {
     String::from_utf8_lossy(stderr).lines().filter(|line| line.starts_with("mpisee")).count()
 }
 
-#[test]
-fn children_neither_count_nor_speak_nor_remove() {
-    on_each_mpi(|mpi| {
-        for kind in ["vfork", "spawn", "system", "calls"] {
-            let place = Place::new();
-            let output = within(LIMIT, &mut children(&place, mpi, &[kind]));
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{kind}: {said}");
-            assert_eq!(lines(&output.stderr), 1, "{kind}: {said}");
-            assert_counted(&place.tables("test.mpisee"), 1);
-            assert_none_left(&place);
-        }
-    });
-}
-
-#[test]
-fn a_daemon_that_outlives_its_rank_changes_nothing() {
-    on_each_mpi(|mpi| {
+#[case]
+fn children_neither_count_nor_speak_nor_remove(mpi: &Mpi) {
+    for kind in ["vfork", "spawn", "system", "calls"] {
         let place = Place::new();
-        let output = within(LIMIT, &mut children(&place, mpi, &["daemon"]));
+        let output = within(LIMIT, &mut children(&place, mpi, &[kind]));
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && lines(&output.stderr) == 1, "{said}");
-        assert!(daemons(&place).into_iter().all(runs), "they go on");
+        assert!(output.status.success(), "{kind}: {said}");
+        assert_eq!(lines(&output.stderr), 1, "{kind}: {said}");
         assert_counted(&place.tables("test.mpisee"), 1);
         assert_none_left(&place);
-        end_daemons(&place);
-        assert_counted(&place.tables("test.mpisee"), 1);
-        assert_none_left(&place);
-        assert!(!place.path("test-2.mpisee").exists());
-    });
+    }
 }
 
-#[test]
-fn the_counters_of_killed_ranks_are_recovered_while_and_after_a_daemon_has_them_too() {
-    on_each_mpi(|mpi| {
-        let place = Place::new();
-        let output = within(LIMIT, &mut children(&place, mpi, &["orphan"]));
-        assert!(!output.status.success());
-        let recover = || place.recover(&["--output", "recovered.mpisee"]);
-        until("both segments are there", || place.left().len() == 2);
-        // Its ranks ended; that others have the memory mapped is no life.
-        recover();
-        end_daemons(&place);
-        recover();
-        assert_eq!(place.left().len(), 2, "nothing is removed unasked");
-        for name in ["recovered.mpisee", "recovered-2.mpisee"] {
-            let tables = place.tables(name);
-            let of = |call| tables.of_rank("W", call, 0).calls + tables.of_rank("W", call, 1).calls;
-            // The first that passes the last barrier may kill the other in it.
-            assert_eq!(of("MPI_Allreduce"), 4);
-            assert!((3..=4).contains(&of("MPI_Barrier")), "{}", of("MPI_Barrier"));
-            assert!(tables.regions.is_empty() && !tables.run.recording_was_off);
-        }
-    });
+#[case]
+fn a_daemon_that_outlives_its_rank_changes_nothing(mpi: &Mpi) {
+    let place = Place::new();
+    let output = within(LIMIT, &mut children(&place, mpi, &["daemon"]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && lines(&output.stderr) == 1, "{said}");
+    assert!(daemons(&place).into_iter().all(runs), "they go on");
+    assert_counted(&place.tables("test.mpisee"), 1);
+    assert_none_left(&place);
+    end_daemons(&place);
+    assert_counted(&place.tables("test.mpisee"), 1);
+    assert_none_left(&place);
+    assert!(!place.path("test-2.mpisee").exists());
 }
 
-#[test]
-fn a_child_with_a_world_of_its_own_has_a_profile_of_its_own() {
-    on_each_mpi(|mpi| {
-        let place = Place::new();
-        let alone = mpi.compile("lifecycle/launched").display().to_string();
-        let output = within(LIMIT, &mut children(&place, mpi, &["singleton", &alone]));
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{said}");
-        assert_eq!(lines(&output.stderr), 2, "{said}");
-        assert_counted(&place.tables("test.mpisee"), 1);
-        let own = place.tables("launched.mpisee");
-        assert_eq!((own.run.ranks, own.sum("W", "MPI_Allreduce").bytes), (1, 307));
-        assert_none_left(&place);
-    });
+#[case]
+fn the_counters_of_killed_ranks_are_recovered_while_and_after_a_daemon_has_them_too(mpi: &Mpi) {
+    let place = Place::new();
+    let output = within(LIMIT, &mut children(&place, mpi, &["orphan"]));
+    assert!(!output.status.success());
+    let recover = || place.recover(&["--output", "recovered.mpisee"]);
+    until("both segments are there", || place.left().len() == 2);
+    // Its ranks ended; that others have the memory mapped is no life.
+    recover();
+    end_daemons(&place);
+    recover();
+    assert_eq!(place.left().len(), 2, "nothing is removed unasked");
+    for name in ["recovered.mpisee", "recovered-2.mpisee"] {
+        let tables = place.tables(name);
+        let of = |call| tables.of_rank("W", call, 0).calls + tables.of_rank("W", call, 1).calls;
+        // The first that passes the last barrier may kill the other in it.
+        assert_eq!(of("MPI_Allreduce"), 4);
+        assert!((3..=4).contains(&of("MPI_Barrier")), "{}", of("MPI_Barrier"));
+        assert!(tables.regions.is_empty() && !tables.run.recording_was_off);
+    }
 }
 
-#[test]
-fn a_program_may_load_mpi_after_its_start() {
-    on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
-        for how in ["local", "global"] {
-            let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
-            let run = Run::of(mpi, host).argument(&plugin).argument(how).options(&["--flavour", &mpi.name]);
-            let finished = run.profiled();
-            let tables = finished.tables();
-            assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 4 * 379, "{how}");
-            assert_eq!(tables.sum("W", "MPI_Comm_split").calls, 4);
-            // Of two parts, the second rank of each gets it.
-            assert_eq!(tables.sum_where(|row| row.call == "MPI_Bcast").bytes, 2 * 383);
-            assert!(tables.run.not_seen.is_empty());
-            finished.check();
-        }
-    });
+#[case]
+fn a_child_with_a_world_of_its_own_has_a_profile_of_its_own(mpi: &Mpi) {
+    let place = Place::new();
+    let alone = mpi.compile("lifecycle/launched").display().to_string();
+    let output = within(LIMIT, &mut children(&place, mpi, &["singleton", &alone]));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(lines(&output.stderr), 2, "{said}");
+    assert_counted(&place.tables("test.mpisee"), 1);
+    let own = place.tables("launched.mpisee");
+    assert_eq!((own.run.ranks, own.sum("W", "MPI_Allreduce").bytes), (1, 307));
+    assert_none_left(&place);
 }
 
-#[test]
-fn libraries_beside_one_with_mpi_can_be_unloaded() {
-    on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
-        let bystander = mpi.compile_with("processes/bystander", &["-shared", "-fPIC"]).display().to_string();
-        let host = mpi.compile_with("processes/unloads", &["-Wl,--as-needed", "-ldl"]);
-        let run = Run::of(mpi, host).argument(&plugin).argument(&bystander);
-        let finished = run.options(&["--flavour", &mpi.name]).profiled();
-        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 379);
-    });
-}
-
-#[test]
-fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for_fortran() {
-    on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("processes/own_names", &["-shared", "-fPIC"]).display().to_string();
+#[case]
+fn a_program_may_load_mpi_after_its_start(mpi: &Mpi) {
+    let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
+    for how in ["local", "global"] {
         let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
-        let run = Run::of(mpi, host).argument(&plugin).argument("local").options(&["--flavour", &mpi.name]);
+        let run = Run::of(mpi, host).argument(&plugin).argument(how).options(&["--flavour", &mpi.name]);
         let finished = run.profiled();
-        assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 4);
-        // All but the root get it.
-        assert_eq!(finished.tables().sum("W", "MPI_Bcast").bytes, 3 * 389);
+        let tables = finished.tables();
+        assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 4 * 379, "{how}");
+        assert_eq!(tables.sum("W", "MPI_Comm_split").calls, 4);
+        // Of two parts, the second rank of each gets it.
+        assert_eq!(tables.sum_where(|row| row.call == "MPI_Bcast").bytes, 2 * 383);
+        assert!(tables.run.not_seen.is_empty());
         finished.check();
-    });
+    }
 }
 
-#[test]
-fn a_sequential_library_that_plays_mpi_for_itself_stays_as_it_is() {
-    on_each_mpi(|mpi| {
-        let plugin = mpi.compile_with("processes/plays_mpi", &["-shared", "-fPIC"]).display().to_string();
-        for how in ["local", "global"] {
-            let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
-            let finished = Run::of(mpi, host).argument(&plugin).argument(how).ranks(1).preloaded_in_vain(mpi);
-            assert_eq!(finished.stdout, "0, 0 0 0, 3 4\n", "{how}");
-            assert_eq!(finished.stderr, "", "{how}");
-        }
-    });
+#[case]
+fn libraries_beside_one_with_mpi_can_be_unloaded(mpi: &Mpi) {
+    let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
+    let bystander = mpi.compile_with("processes/bystander", &["-shared", "-fPIC"]).display().to_string();
+    let host = mpi.compile_with("processes/unloads", &["-Wl,--as-needed", "-ldl"]);
+    let run = Run::of(mpi, host).argument(&plugin).argument(&bystander);
+    let finished = run.options(&["--flavour", &mpi.name]).profiled();
+    assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 379);
 }
 
-#[test]
+#[case]
+fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for_fortran(mpi: &Mpi) {
+    let plugin = mpi.compile_with("processes/own_names", &["-shared", "-fPIC"]).display().to_string();
+    let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
+    let run = Run::of(mpi, host).argument(&plugin).argument("local").options(&["--flavour", &mpi.name]);
+    let finished = run.profiled();
+    assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 4);
+    // All but the root get it.
+    assert_eq!(finished.tables().sum("W", "MPI_Bcast").bytes, 3 * 389);
+    finished.check();
+}
+
+#[case]
+fn a_sequential_library_that_plays_mpi_for_itself_stays_as_it_is(mpi: &Mpi) {
+    let plugin = mpi.compile_with("processes/plays_mpi", &["-shared", "-fPIC"]).display().to_string();
+    for how in ["local", "global"] {
+        let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
+        let finished = Run::of(mpi, host).argument(&plugin).argument(how).ranks(1).preloaded_in_vain(mpi);
+        assert_eq!(finished.stdout, "0, 0 0 0, 3 4\n", "{how}");
+        assert_eq!(finished.stderr, "", "{how}");
+    }
+}
+
+#[case]
 fn jobs_in_one_folder_at_one_time_have_profiles_of_their_own() {
     let mpis = Mpi::all();
     let place = Place::new();

@@ -2,22 +2,24 @@
 //! functions with large counts where there are any.
 
 use mpisee_tests::python::Stack;
-use mpisee_tests::{Mpi, Run, root};
+use mpisee_tests::{Mpi, Run, case, root};
 use serde_json::Value;
 
 /// Runs `test` with mpi4py on every MPI that there is.
 fn on_each_stack(test: impl Fn(&Mpi)) {
     if !Stack::are_there() {
-        eprintln!("left out: Python with venv and pip is not installed (on Debian python3-venv)");
+        mpisee_tests::harness::leave_out(
+            "Python with venv and pip is not installed (on Debian python3-venv)",
+        );
         return;
     }
     for stack in Stack::all() {
-        eprintln!("--- {}", stack.name());
+        mpisee_tests::note!("--- {}", stack.name());
         test(&stack.install());
     }
 }
 
-#[test]
+#[case]
 fn mpi4py_is_recorded() {
     on_each_stack(|mpi| {
         communicators_are_counted(mpi);

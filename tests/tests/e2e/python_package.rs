@@ -2,17 +2,19 @@
 //! writes.
 
 use mpisee_tests::python::{Stack, with_readers};
-use mpisee_tests::{Mpi, Run, dist, root, within};
+use mpisee_tests::{Mpi, Run, case, dist, root, within};
 use std::process::Command;
 use std::time::Duration;
 
 /// Several times what they take on a busy machine.
 const LONGEST: Duration = Duration::from_secs(300);
 
-#[test]
+#[case]
 fn other_tools_read_a_profile() {
     if !Stack::are_there() {
-        eprintln!("left out: Python with venv and pip is not installed, or its package index cannot be used");
+        mpisee_tests::harness::leave_out(
+            "Python with venv and pip is not installed, or its package index cannot be used",
+        );
         return;
     }
     // What is read does not depend on the MPI.

@@ -1,7 +1,7 @@
 //! `mpisee --repeat`: a whole command run several times, with profiles that do not overwrite each other, and the command that
 //! reads them.
 
-use mpisee_tests::{Ended, Mpi, Place, dist, on_each_mpi};
+use mpisee_tests::{Ended, Mpi, Place, case, dist};
 use std::path::Path;
 use std::process::Command;
 
@@ -27,73 +27,65 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-#[test]
-fn runs_of_a_job_have_a_profile_each_and_are_read_by_the_command_that_is_printed() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile("lifecycle/launched");
-        let ended = Ended::of(repeated(mpi, &["--repeat", "2"], 2).arg(&program).arg("a"));
-        ended.assert_printed("<a>\n<a>\n");
-        assert_eq!(
-            ended.said(),
-            ["mpisee: 2 runs; profiles in launched.runs: mpisee-through runs launched.runs"]
-        );
-        assert_eq!(names(&ended.place.path("launched.runs")), ["launched-2.mpisee", "launched.mpisee"]);
-        for name in ["launched", "launched-2"] {
-            let tables = ended.tables(&format!("launched.runs/{name}.mpisee"));
-            assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * 307);
-            assert_eq!((tables.run.ranks, tables.run.complete), (2, true));
-        }
-        let output = ended.place.through(&["runs", "launched.runs"]);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
-        assert!(
-            text.contains("2 runs of ") && text.contains("Calls and bytes are the same in all runs."),
-            "{text}"
-        );
-    });
+#[case]
+fn runs_of_a_job_have_a_profile_each_and_are_read_by_the_command_that_is_printed(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/launched");
+    let ended = Ended::of(repeated(mpi, &["--repeat", "2"], 2).arg(&program).arg("a"));
+    ended.assert_printed("<a>\n<a>\n");
+    assert_eq!(
+        ended.said(),
+        ["mpisee: 2 runs; profiles in launched.runs: mpisee-through runs launched.runs"]
+    );
+    assert_eq!(names(&ended.place.path("launched.runs")), ["launched-2.mpisee", "launched.mpisee"]);
+    for name in ["launched", "launched-2"] {
+        let tables = ended.tables(&format!("launched.runs/{name}.mpisee"));
+        assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * 307);
+        assert_eq!((tables.run.ranks, tables.run.complete), (2, true));
+    }
+    let output = ended.place.through(&["runs", "launched.runs"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        text.contains("2 runs of ") && text.contains("Calls and bytes are the same in all runs."),
+        "{text}"
+    );
 }
 
-#[test]
-fn mpisee_inside_of_the_command_stays_where_it_is() {
-    on_each_mpi(|mpi| {
-        let place = Place::new();
-        for (ranks, expected) in [(1, 1), (2, 2)] {
-            let mut command = repeated(mpi, &["--repeat", "1", "--output", "all/"], ranks);
-            command
-                .arg(dist().join("bin/mpisee"))
-                .args(["--instances", "0"])
-                .arg(mpi.compile("lifecycle/launched"));
-            let output = command.current_dir(place.folder()).output().expect("mpisee starts");
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            assert_eq!(names(&place.path("all")).len(), expected);
-        }
-        let output = place.through(&["runs", "all"]);
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.contains(" on 1, 2 ranks\n") && text.contains("Speedup"), "{text}");
-    });
+#[case]
+fn mpisee_inside_of_the_command_stays_where_it_is(mpi: &Mpi) {
+    let place = Place::new();
+    for (ranks, expected) in [(1, 1), (2, 2)] {
+        let mut command = repeated(mpi, &["--repeat", "1", "--output", "all/"], ranks);
+        command
+            .arg(dist().join("bin/mpisee"))
+            .args(["--instances", "0"])
+            .arg(mpi.compile("lifecycle/launched"));
+        let output = command.current_dir(place.folder()).output().expect("mpisee starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(names(&place.path("all")).len(), expected);
+    }
+    let output = place.through(&["runs", "all"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains(" on 1, 2 ranks\n") && text.contains("Speedup"), "{text}");
 }
 
-#[test]
-fn a_run_that_fails_is_the_last_and_its_code_is_passed_on() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile("lifecycle/garbage_and_code");
-        let ended = Ended::of(repeated(mpi, &["--repeat", "3"], 2).arg(&program));
-        assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "one run: {}", ended.stderr);
-        let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
-        assert!(
-            said.starts_with("mpisee: run 1 of 3 ended with exit code 3, so the other 2 are not started"),
-            "{said}"
-        );
-    });
+#[case]
+fn a_run_that_fails_is_the_last_and_its_code_is_passed_on(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/garbage_and_code");
+    let ended = Ended::of(repeated(mpi, &["--repeat", "3"], 2).arg(&program));
+    assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "one run: {}", ended.stderr);
+    let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+    assert!(
+        said.starts_with("mpisee: run 1 of 3 ended with exit code 3, so the other 2 are not started"),
+        "{said}"
+    );
 }
 
-#[test]
-fn what_would_be_a_guess_is_refused_before_anything_runs() {
-    on_each_mpi(|mpi| {
-        let ended = Ended::of(repeated(mpi, &["--repeat", "2"], 2).args(["sh", "-c", "echo ran"]));
-        assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0), "{}", ended.stderr);
-        let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
-        assert!(said.contains("is not certain, so nothing was run; put mpisee before it"), "{said}");
-        assert!(!names(ended.place.folder()).iter().any(|name| name.ends_with(".runs")));
-    });
+#[case]
+fn what_would_be_a_guess_is_refused_before_anything_runs(mpi: &Mpi) {
+    let ended = Ended::of(repeated(mpi, &["--repeat", "2"], 2).args(["sh", "-c", "echo ran"]));
+    assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0), "{}", ended.stderr);
+    let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+    assert!(said.contains("is not certain, so nothing was run; put mpisee before it"), "{said}");
+    assert!(!names(ended.place.folder()).iter().any(|name| name.ends_with(".runs")));
 }

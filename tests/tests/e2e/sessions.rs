@@ -1,13 +1,9 @@
 //! Sessions: communicators without a world, under MPIs that have them.
 
-use mpisee_tests::{Mpi, Run, Tables, on_each_mpi};
+use mpisee_tests::{Mpi, Run, Tables, case};
 
-fn on_each_mpi_with_sessions(test: impl Fn(&Mpi)) {
-    on_each_mpi(|mpi| {
-        if mpi.counted_functions().contains("MPI_Session_init") {
-            test(mpi);
-        }
-    });
+fn has_sessions(mpi: &Mpi) -> bool {
+    mpi.counted_functions().contains("MPI_Session_init")
 }
 
 fn assert_counted(tables: &Tables) {
@@ -37,46 +33,35 @@ fn assert_counted(tables: &Tables) {
     assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
 }
 
-#[test]
-fn sessions_alone_have_a_profile_of_communicators_without_parents() {
-    on_each_mpi_with_sessions(|mpi| {
-        let finished = Run::new(mpi, "lifecycle/sessions").profiled();
-        assert_counted(finished.tables());
-        assert!(finished.tables().calls.iter().all(|row| row.comm != "W" && row.comm != "S"));
-        finished.check();
-    });
+#[case(only = has_sessions)]
+fn sessions_alone_have_a_profile_of_communicators_without_parents(mpi: &Mpi) {
+    let finished = Run::new(mpi, "lifecycle/sessions").profiled();
+    assert_counted(finished.tables());
+    assert!(finished.tables().calls.iter().all(|row| row.comm != "W" && row.comm != "S"));
+    finished.check();
 }
 
-#[test]
-fn a_world_that_comes_after_the_first_session_is_in_the_same_profile() {
-    on_each_mpi_with_sessions(|mpi| {
-        let finished = Run::new(mpi, "lifecycle/sessions").argument("world").profiled();
-        assert_counted(finished.tables());
-        assert_eq!(finished.tables().sum("W", "MPI_Scan").bytes, 3 * 77);
-        finished.check();
-    });
+#[case(only = has_sessions)]
+fn a_world_that_comes_after_the_first_session_is_in_the_same_profile(mpi: &Mpi) {
+    let finished = Run::new(mpi, "lifecycle/sessions").argument("world").profiled();
+    assert_counted(finished.tables());
+    assert_eq!(finished.tables().sum("W", "MPI_Scan").bytes, 3 * 77);
+    finished.check();
 }
 
-#[test]
-fn without_a_communicator_of_all_there_is_a_profile_and_nobody_waits() {
-    on_each_mpi_with_sessions(|mpi| {
-        let finished = Run::new(mpi, "lifecycle/sessions").argument("alone").ranks(3).profiled();
-        let tables = finished.check().tables();
-        assert_eq!((tables.run.complete, tables.run.names_agree), (true, Some(true)));
-        assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1, 2]);
-        let mut names: Vec<&str> = tables.names().into_iter().filter(|name| name.starts_with('F')).collect();
-        names.sort_unstable();
-        assert_eq!(names.len(), 3, "{names:?}");
-        for (rank, comm) in (0..).zip(names) {
-            assert!(comm.starts_with(&format!("F1.{rank}-")), "{comm}");
-            assert_eq!(tables.comm(comm).members.to_string(), rank.to_string());
-            assert_eq!(tables.of_rank(comm, "MPI_Bcast", rank).calls, 1);
-        }
-        assert_eq!(
-            finished.stderr.matches("mpisee: profile of 3 ranks in ").count(),
-            1,
-            "{}",
-            finished.stderr
-        );
-    });
+#[case(only = has_sessions)]
+fn without_a_communicator_of_all_there_is_a_profile_and_nobody_waits(mpi: &Mpi) {
+    let finished = Run::new(mpi, "lifecycle/sessions").argument("alone").ranks(3).profiled();
+    let tables = finished.check().tables();
+    assert_eq!((tables.run.complete, tables.run.names_agree), (true, Some(true)));
+    assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), [0, 1, 2]);
+    let mut names: Vec<&str> = tables.names().into_iter().filter(|name| name.starts_with('F')).collect();
+    names.sort_unstable();
+    assert_eq!(names.len(), 3, "{names:?}");
+    for (rank, comm) in (0..).zip(names) {
+        assert!(comm.starts_with(&format!("F1.{rank}-")), "{comm}");
+        assert_eq!(tables.comm(comm).members.to_string(), rank.to_string());
+        assert_eq!(tables.of_rank(comm, "MPI_Bcast", rank).calls, 1);
+    }
+    assert_eq!(finished.stderr.matches("mpisee: profile of 3 ranks in ").count(), 1, "{}", finished.stderr);
 }

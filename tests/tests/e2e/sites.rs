@@ -9,7 +9,7 @@ mod swapped;
 use mpisee_profile::Profile;
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::{CallRow, PathRow, Row, SiteRow, StackRow};
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Run, case};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -72,134 +72,119 @@ fn lines(mpi: &Mpi, options: &str) -> PathBuf {
 /// Has holes between its segments, of which the loader has a range each then.
 const WITH_HOLES: &str = "-O1 -pie -Wl,-z,max-page-size=65536";
 
-#[test]
-fn each_call_is_counted_at_its_line() {
-    on_each_mpi(|mpi| {
-        for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer", WITH_HOLES] {
-            let program = lines(mpi, how);
-            let finished = Run::of(mpi, program.clone()).ranks(3).profiled();
-            assert_eq!(counted(&finished.directory(), &program), printed(&finished), "{how}");
-            finished.check();
-        }
-    });
-}
-
-#[test]
-fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded() {
-    on_each_mpi(|mpi| {
-        let program = lines(mpi, "-O2 -pie");
-        let run = Run::of(mpi, program).ranks(3).argument("addresses");
-        let finished = run.variable("MPISEE_COLLECT", "tree").profiled();
-        let addresses = finished.stderr.lines().filter_map(|line| line.split_once("main at ")).map(|it| it.1);
-        let addresses: BTreeSet<&str> = addresses.collect();
-        let is_random = std::fs::read_to_string("/proc/sys/kernel/randomize_va_space");
-        let expected = if is_random.is_ok_and(|it| it.trim() != "0") { 3 } else { 1 };
-        assert_eq!(addresses.len(), expected, "{addresses:?}");
-        let sites_of = |rank: u32| {
-            let rows = all::<CallRow>(&finished.directory());
-            let site = |row: &CallRow| row.site.unwrap_or_else(|| panic!("{} has no site", row.call));
-            let mut sites: Vec<_> =
-                rows.iter().filter(|row| row.rank == rank).map(|row| (site(row), row.calls)).collect();
-            sites.sort_unstable();
-            sites
-        };
-        assert_eq!(sites_of(0), sites_of(2));
-        let sites = all::<SiteRow>(&finished.directory());
-        assert!(!sites.is_empty());
-        let mut distinct: Vec<SiteId> = sites.iter().map(|row| row.site).collect();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!(distinct.len(), sites.len(), "a row for each");
+#[case]
+fn each_call_is_counted_at_its_line(mpi: &Mpi) {
+    for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer", WITH_HOLES] {
+        let program = lines(mpi, how);
+        let finished = Run::of(mpi, program.clone()).ranks(3).profiled();
+        assert_eq!(counted(&finished.directory(), &program), printed(&finished), "{how}");
         finished.check();
-    });
+    }
 }
 
-#[test]
-fn without_sites_calls_are_counted_together() {
-    on_each_mpi(|mpi| {
-        let program = lines(mpi, "-O2 -no-pie");
-        let run =
-            |most: &str| Run::of(mpi, program.clone()).ranks(2).variable("MPISEE_SITES", most).profiled();
-        let (none, some, every) = (run("0"), run("3"), run("4096"));
-        let rows = |finished: &Finished| all::<CallRow>(&finished.directory());
-        assert!(rows(&none).iter().all(|row| row.site.is_none()));
-        assert!(all::<SiteRow>(&none.directory()).is_empty() && all::<PathRow>(&none.directory()).is_empty());
-        let key = |row: &CallRow| (row.comm.clone(), row.rank, row.call.clone(), row.size_min);
-        let sums = |finished: &Finished| {
-            let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
-            for row in rows(finished) {
-                let sum = sums.entry(key(&row)).or_default();
-                *sum = (sum.0 + row.calls, sum.1 + row.bytes);
-            }
-            sums
+#[case]
+fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded(mpi: &Mpi) {
+    let program = lines(mpi, "-O2 -pie");
+    let run = Run::of(mpi, program).ranks(3).argument("addresses");
+    let finished = run.variable("MPISEE_COLLECT", "tree").profiled();
+    let addresses = finished.stderr.lines().filter_map(|line| line.split_once("main at ")).map(|it| it.1);
+    let addresses: BTreeSet<&str> = addresses.collect();
+    let is_random = std::fs::read_to_string("/proc/sys/kernel/randomize_va_space");
+    let expected = if is_random.is_ok_and(|it| it.trim() != "0") { 3 } else { 1 };
+    assert_eq!(addresses.len(), expected, "{addresses:?}");
+    let sites_of = |rank: u32| {
+        let rows = all::<CallRow>(&finished.directory());
+        let site = |row: &CallRow| row.site.unwrap_or_else(|| panic!("{} has no site", row.call));
+        let mut sites: Vec<_> =
+            rows.iter().filter(|row| row.rank == rank).map(|row| (site(row), row.calls)).collect();
+        sites.sort_unstable();
+        sites
+    };
+    assert_eq!(sites_of(0), sites_of(2));
+    let sites = all::<SiteRow>(&finished.directory());
+    assert!(!sites.is_empty());
+    let mut distinct: Vec<SiteId> = sites.iter().map(|row| row.site).collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    assert_eq!(distinct.len(), sites.len(), "a row for each");
+    finished.check();
+}
+
+#[case]
+fn without_sites_calls_are_counted_together(mpi: &Mpi) {
+    let program = lines(mpi, "-O2 -no-pie");
+    let run = |most: &str| Run::of(mpi, program.clone()).ranks(2).variable("MPISEE_SITES", most).profiled();
+    let (none, some, every) = (run("0"), run("3"), run("4096"));
+    let rows = |finished: &Finished| all::<CallRow>(&finished.directory());
+    assert!(rows(&none).iter().all(|row| row.site.is_none()));
+    assert!(all::<SiteRow>(&none.directory()).is_empty() && all::<PathRow>(&none.directory()).is_empty());
+    let key = |row: &CallRow| (row.comm.clone(), row.rank, row.call.clone(), row.size_min);
+    let sums = |finished: &Finished| {
+        let mut sums: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for row in rows(finished) {
+            let sum = sums.entry(key(&row)).or_default();
+            *sum = (sum.0 + row.calls, sum.1 + row.bytes);
+        }
+        sums
+    };
+    assert_eq!(rows(&none).len(), sums(&none).len(), "one row for each");
+    assert_eq!(sums(&none), sums(&every));
+    assert_eq!(sums(&none), sums(&some));
+    let with_site = rows(&some).into_iter().filter_map(|row| row.site.filter(|_| row.rank == 0));
+    let mut with_site: Vec<SiteId> = with_site.collect();
+    with_site.sort_unstable();
+    with_site.dedup();
+    assert_eq!(with_site.len(), 3);
+    let notes = &some.tables().run.notes;
+    for rank in 0..2 {
+        let begin = format!("rank {rank} called MPI at ");
+        let is_of_rank =
+            |note: &String| note.starts_with(&begin) && note.contains("more places than the 3 that --sites");
+        assert!(notes.iter().any(is_of_rank), "{notes:?}");
+    }
+}
+
+#[case]
+fn a_slow_call_has_its_whole_path(mpi: &Mpi) {
+    for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie", WITH_HOLES] {
+        let program = lines(mpi, how);
+        let finished = Run::of(mpi, program.clone()).ranks(2).argument("slow").profiled();
+        let directory = finished.directory();
+        let places = resolved(&all::<SiteRow>(&directory), &program);
+        let stacks: HashMap<_, _> =
+            all::<StackRow>(&directory).into_iter().map(|row| (row.path, row.sites)).collect();
+        let functions = |row: &PathRow| -> Vec<String> {
+            let sites = stacks[&row.path].split(' ').map(|site| site.parse().expect("a site"));
+            sites.filter_map(|site: SiteId| Some(places.get(&site)?.0.clone())).collect()
         };
-        assert_eq!(rows(&none).len(), sums(&none).len(), "one row for each");
-        assert_eq!(sums(&none), sums(&every));
-        assert_eq!(sums(&none), sums(&some));
-        let with_site = rows(&some).into_iter().filter_map(|row| row.site.filter(|_| row.rank == 0));
-        let mut with_site: Vec<SiteId> = with_site.collect();
-        with_site.sort_unstable();
-        with_site.dedup();
-        assert_eq!(with_site.len(), 3);
-        let notes = &some.tables().run.notes;
-        for rank in 0..2 {
-            let begin = format!("rank {rank} called MPI at ");
-            let is_of_rank = |note: &String| {
-                note.starts_with(&begin) && note.contains("more places than the 3 that --sites")
-            };
-            assert!(notes.iter().any(is_of_rank), "{notes:?}");
-        }
-    });
-}
-
-#[test]
-fn a_slow_call_has_its_whole_path() {
-    on_each_mpi(|mpi| {
-        for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie", WITH_HOLES] {
-            let program = lines(mpi, how);
-            let finished = Run::of(mpi, program.clone()).ranks(2).argument("slow").profiled();
-            let directory = finished.directory();
-            let places = resolved(&all::<SiteRow>(&directory), &program);
-            let stacks: HashMap<_, _> =
-                all::<StackRow>(&directory).into_iter().map(|row| (row.path, row.sites)).collect();
-            let functions = |row: &PathRow| -> Vec<String> {
-                let sites = stacks[&row.path].split(' ').map(|site| site.parse().expect("a site"));
-                sites.filter_map(|site: SiteId| Some(places.get(&site)?.0.clone())).collect()
-            };
-            let paths = all::<PathRow>(&directory);
-            let late =
-                paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 0 && row.time_s.0 > 0.1);
-            let late = late.unwrap_or_else(|| panic!("{how}: {paths:?}"));
-            assert_eq!(functions(late)[..3], ["arrive", "arrive_late", "main"], "{how}");
-            finished.check();
-        }
-    });
-}
-
-#[test]
-fn calls_from_fortran_are_counted_at_their_lines() {
-    on_each_mpi(|mpi| {
-        for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
-            let Some(program) = mpi.compile_fortran("sites/lines", interface) else { continue };
-            let finished = Run::of(mpi, program.clone()).ranks(2).profiled();
-            let directory = finished.directory();
-            let lines = |counted: BTreeMap<(String, String, u32), u64>| {
-                let place = |((call, _, line), calls): ((String, String, u32), u64)| ((call, line), calls);
-                counted.into_iter().map(place).collect::<BTreeMap<_, _>>()
-            };
-            assert_eq!(lines(counted(&directory, &program)), lines(printed(&finished)), "{interface}");
-            finished.check();
-        }
-    });
-}
-
-#[test]
-fn a_walk_ends_where_the_stack_cannot_be_read() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "sites/guarded_stacks").ranks(2).profiled();
-        assert_eq!(finished.tables().of_rank("W", "MPI_Barrier", 1).calls, 20);
-        let paths = all::<PathRow>(&finished.directory());
-        assert!(paths.iter().any(|row| row.call == "MPI_Barrier" && row.rank == 1), "{paths:?}");
+        let paths = all::<PathRow>(&directory);
+        let late = paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 0 && row.time_s.0 > 0.1);
+        let late = late.unwrap_or_else(|| panic!("{how}: {paths:?}"));
+        assert_eq!(functions(late)[..3], ["arrive", "arrive_late", "has_waited"], "{how}");
         finished.check();
-    });
+    }
+}
+
+#[case]
+fn calls_from_fortran_are_counted_at_their_lines(mpi: &Mpi) {
+    for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
+        let Some(program) = mpi.compile_fortran("sites/lines", interface) else { continue };
+        let finished = Run::of(mpi, program.clone()).ranks(2).profiled();
+        let directory = finished.directory();
+        let lines = |counted: BTreeMap<(String, String, u32), u64>| {
+            let place = |((call, _, line), calls): ((String, String, u32), u64)| ((call, line), calls);
+            counted.into_iter().map(place).collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(lines(counted(&directory, &program)), lines(printed(&finished)), "{interface}");
+        finished.check();
+    }
+}
+
+#[case]
+fn a_walk_ends_where_the_stack_cannot_be_read(mpi: &Mpi) {
+    let finished = Run::new(mpi, "sites/guarded_stacks").ranks(2).profiled();
+    assert_eq!(finished.tables().of_rank("W", "MPI_Barrier", 1).calls, 20);
+    let paths = all::<PathRow>(&finished.directory());
+    assert!(paths.iter().any(|row| row.call == "MPI_Barrier" && row.rank == 1), "{paths:?}");
+    finished.check();
 }

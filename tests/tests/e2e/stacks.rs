@@ -1,7 +1,7 @@
 //! `mpisee-through top --stacks`: where in the program ranks call MPI, in programs of several languages and compiled in several ways.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
-use mpisee_tests::{Mpi, Place, on_each_mpi};
+use mpisee_tests::{Mpi, Place, case};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -76,162 +76,145 @@ fn at(function: &str, file: &str, remark: &str) -> String {
 
 const C: &str = "lifecycle/stacks.c";
 
-#[test]
-fn functions_and_lines_are_named() {
-    on_each_mpi(|mpi| {
-        let variants: [(&str, &[&str]); 3] = [
-            ("pie", &["-O2", "-fpie", "-pie"]),
-            ("fixed", &["-O2", "-no-pie"]),
-            ("frames", &["-O0", "-fno-omit-frame-pointer"]),
-        ];
-        for (variant, arguments) in variants {
-            let program = mpi.compile_variant("lifecycle/stacks", variant, &[arguments, &["-ldl"]].concat());
-            let running = Running::start(mpi, 4, &program, &[]);
-            let found = running.stacks();
-            let main_step = at("main", C, "main calls step");
-            let solve = vec![at("solve", C, "solve calls"), at("step", C, "        solve();"), main_step];
-            assert_eq!((&found[&0], &found[&1]), (&solve, &solve), "{variant}");
-            let write = [at("write_results", C, "write_results calls"), at("main", C, "write_results();")];
-            assert_eq!(found[&2], write, "{variant}");
-            let text = running.top(&[]);
-            let expected = format!("    {}\n    {}\n    {}\n", solve[0], solve[1], solve[2]);
-            assert!(text.contains(&expected), "{text}");
-            let line = text
-                .lines()
-                .find(|line| line.starts_with("ranks 0-1 in ") && line.contains("MPI_Allreduce on W"));
-            assert!(line.is_some(), "{text}");
-            running.end();
-        }
-    });
-}
-
-#[test]
-fn a_library_that_was_opened_is_named() {
-    on_each_mpi(|mpi| {
-        let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);
-        let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
-        let running = Running::start(mpi, 4, &program, &[&library]);
-        let found = running.stacks();
-        let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
-        assert_eq!(found[&0][..2], [made, at("step", C, "reduce(&out, &in)")], "{found:?}");
-        running.end();
-    });
-}
-
-#[test]
-fn the_roll_call_looks_past_a_library_with_lines() {
-    on_each_mpi(|mpi| {
-        let library =
-            mpi.compile_variant("lifecycle/stacks_library", "wrapper", &["-O2", "-shared", "-fPIC"]);
-        let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
-        let scratch = tempfile::tempdir().expect("a folder can be made");
-        let wrapper = scratch.path().join("libhdf5_stacks.so");
-        std::fs::copy(&library, &wrapper).expect("it is there");
-        let running = Running::start(mpi, 4, &program, &[&wrapper]);
-        let found = running.stacks();
-        let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
-        let outside = at("step", C, "reduce(&out, &in)");
-        assert_eq!(found[&0][..2], [made, outside.clone()], "{found:?}");
-        let text = running.top(&[]);
-        let (_, line) = outside.rsplit_once(" at ").expect("it has a line");
-        let expected = format!("2 in MPI_Allreduce on W (call 1) at {line}");
-        assert!(text.contains(&expected), "{expected}: {text}");
-        running.end();
-    });
-}
-
-#[test]
-fn the_way_leads_through_a_library_that_was_replaced() {
-    on_each_mpi(|mpi| {
-        let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);
-        let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
-        let scratch = tempfile::tempdir().expect("a folder can be made");
-        let copy = scratch.path().join("libreplaced.so");
-        std::fs::copy(&library, &copy).expect("it is there");
-        let running = Running::start(mpi, 4, &program, &[&copy]);
-        // All have opened it.
-        running.stacks();
-        std::fs::remove_file(&copy).expect("it is there");
-        let other = mpi.compile_variant("lifecycle/stacks_library", "other", &["-O0", "-shared", "-fPIC"]);
-        std::fs::copy(other, &copy).expect("it is gone");
-        let other_build = format!("'{}' is not what ran", copy.display());
-        let found = running.stacks_where(|problems| {
-            problems.as_array().is_none_or(|said| {
-                said.iter().all(|it| it.as_str().is_some_and(|it| it.starts_with(&other_build)))
-            })
-        });
-        let address = format!("{}+0x", copy.display());
-        assert!(found[&0][0].starts_with(&address), "{found:?}");
-        assert_eq!(found[&0][1], at("step", C, "reduce(&out, &in)"), "{found:?}");
-        running.end();
-    });
-}
-
-#[test]
-fn without_names_addresses_are_shown() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile_variant("lifecycle/stacks", "stripped", &["-O2", "-s", "-ldl"]);
+#[case]
+fn functions_and_lines_are_named(mpi: &Mpi) {
+    let variants: [(&str, &[&str]); 3] = [
+        ("pie", &["-O2", "-fpie", "-pie"]),
+        ("fixed", &["-O2", "-no-pie"]),
+        ("frames", &["-O0", "-fno-omit-frame-pointer"]),
+    ];
+    for (variant, arguments) in variants {
+        let program = mpi.compile_variant("lifecycle/stacks", variant, &[arguments, &["-ldl"]].concat());
         let running = Running::start(mpi, 4, &program, &[]);
         let found = running.stacks();
-        let shown = format!("{}+0x", program.display());
-        assert!(found[&0].iter().take(2).all(|frame| frame.starts_with(&shown)), "{found:?}");
-        running.end();
-    });
-}
-
-#[test]
-fn fortran_and_templates_are_named() {
-    on_each_mpi(|mpi| {
-        if let Some(program) = mpi.compile_fortran("fortran/stacks", "USE_MPI") {
-            let running = Running::start(mpi, 2, &program, &[]);
-            let found = running.stacks();
-            let exchange = at("halo::exchange", "fortran/stacks.F90", "! exchange calls");
-            assert!(found[&0].contains(&exchange), "{found:?}");
-            running.end();
-        }
-        if let Some(program) = mpi.compile_cpp("lifecycle/stacks") {
-            let running = Running::start(mpi, 2, &program, &[]);
-            let found = running.stacks();
-            let file = "lifecycle/stacks.cpp";
-            let calls = [at("", file, "// exchange calls"), at("", file, "// advance calls")];
-            for (frame, (name, place)) in found[&0].iter().zip(["exchange", "advance"].iter().zip(&calls)) {
-                assert!(frame.contains(name) && frame.ends_with(place), "{found:?}");
-            }
-            assert!(found[&0].len() >= 3, "{found:?}");
-            running.end();
-        }
-    });
-}
-
-#[test]
-fn an_endless_expression_in_an_unwind_table_ends_the_walk() {
-    on_each_mpi(|mpi| {
-        let running = Running::start(mpi, 2, &mpi.compile("sites/endless_table_stays"), &[]);
-        let arguments = ["top", "--stacks", "--interval", "100ms", "--once"];
-        let output = running.place.through_within(Duration::from_secs(10), &arguments);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let found = running.stacks();
-        assert_eq!(found[&1][0], at("stay", "sites/endless_table_stays.c", "stay calls"), "{found:?}");
-        if cfg!(target_arch = "x86_64") {
-            assert!(found[&1].len() == 2 && found[&1][1].starts_with("by_table+0x"), "{found:?}");
-        }
-        running.end();
-    });
-}
-
-#[test]
-fn a_program_that_was_built_anew_is_not_resolved() {
-    on_each_mpi(|mpi| {
-        let built = mpi.compile_variant("lifecycle/stacks", "changed", &["-O2", "-ldl"]);
-        let folder = Place::new();
-        let program = folder.path("stacks");
-        std::fs::copy(&built, &program).expect("there is room");
-        let running = Running::start(mpi, 4, &program, &[]);
-        std::fs::remove_file(&program).expect("it is there");
+        let main_step = at("main", C, "main calls step");
+        let solve = vec![at("solve", C, "solve calls"), at("step", C, "        solve();"), main_step];
+        assert_eq!((&found[&0], &found[&1]), (&solve, &solve), "{variant}");
+        let write = [at("write_results", C, "write_results calls"), at("main", C, "write_results();")];
+        assert_eq!(found[&2], write, "{variant}");
         let text = running.top(&[]);
-        assert!(text.contains("Note ") && text.contains("calls are shown as addresses"), "{text}");
+        let expected = format!("    {}\n    {}\n    {}\n", solve[0], solve[1], solve[2]);
+        assert!(text.contains(&expected), "{text}");
+        let line = text
+            .lines()
+            .find(|line| line.starts_with("ranks 0-1 in ") && line.contains("MPI_Allreduce on W"));
+        assert!(line.is_some(), "{text}");
         running.end();
+    }
+}
+
+#[case]
+fn a_library_that_was_opened_is_named(mpi: &Mpi) {
+    let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);
+    let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
+    let running = Running::start(mpi, 4, &program, &[&library]);
+    let found = running.stacks();
+    let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
+    assert_eq!(found[&0][..2], [made, at("step", C, "reduce(&out, &in)")], "{found:?}");
+    running.end();
+}
+
+#[case]
+fn the_roll_call_looks_past_a_library_with_lines(mpi: &Mpi) {
+    let library = mpi.compile_variant("lifecycle/stacks_library", "wrapper", &["-O2", "-shared", "-fPIC"]);
+    let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
+    let scratch = tempfile::tempdir().expect("a folder can be made");
+    let wrapper = scratch.path().join("libhdf5_stacks.so");
+    std::fs::copy(&library, &wrapper).expect("it is there");
+    let running = Running::start(mpi, 4, &program, &[&wrapper]);
+    let found = running.stacks();
+    let made = at("reduce_in_library", "lifecycle/stacks_library.c", "the library calls");
+    let outside = at("step", C, "reduce(&out, &in)");
+    assert_eq!(found[&0][..2], [made, outside.clone()], "{found:?}");
+    let text = running.top(&[]);
+    let (_, line) = outside.rsplit_once(" at ").expect("it has a line");
+    let expected = format!("2 in MPI_Allreduce on W (call 1) at {line}");
+    assert!(text.contains(&expected), "{expected}: {text}");
+    running.end();
+}
+
+#[case]
+fn the_way_leads_through_a_library_that_was_replaced(mpi: &Mpi) {
+    let library = mpi.compile_variant("lifecycle/stacks_library", "shared", &["-O2", "-shared", "-fPIC"]);
+    let program = mpi.compile_variant("lifecycle/stacks", "opening", &["-O2", "-ldl"]);
+    let scratch = tempfile::tempdir().expect("a folder can be made");
+    let copy = scratch.path().join("libreplaced.so");
+    std::fs::copy(&library, &copy).expect("it is there");
+    let running = Running::start(mpi, 4, &program, &[&copy]);
+    // All have opened it.
+    running.stacks();
+    std::fs::remove_file(&copy).expect("it is there");
+    let other = mpi.compile_variant("lifecycle/stacks_library", "other", &["-O0", "-shared", "-fPIC"]);
+    std::fs::copy(other, &copy).expect("it is gone");
+    let other_build = format!("'{}' is not what ran", copy.display());
+    let found = running.stacks_where(|problems| {
+        problems.as_array().is_none_or(|said| {
+            said.iter().all(|it| it.as_str().is_some_and(|it| it.starts_with(&other_build)))
+        })
     });
+    let address = format!("{}+0x", copy.display());
+    assert!(found[&0][0].starts_with(&address), "{found:?}");
+    assert_eq!(found[&0][1], at("step", C, "reduce(&out, &in)"), "{found:?}");
+    running.end();
+}
+
+#[case]
+fn without_names_addresses_are_shown(mpi: &Mpi) {
+    let program = mpi.compile_variant("lifecycle/stacks", "stripped", &["-O2", "-s", "-ldl"]);
+    let running = Running::start(mpi, 4, &program, &[]);
+    let found = running.stacks();
+    let shown = format!("{}+0x", program.display());
+    assert!(found[&0].iter().take(2).all(|frame| frame.starts_with(&shown)), "{found:?}");
+    running.end();
+}
+
+#[case]
+fn fortran_and_templates_are_named(mpi: &Mpi) {
+    if let Some(program) = mpi.compile_fortran("fortran/stacks", "USE_MPI") {
+        let running = Running::start(mpi, 2, &program, &[]);
+        let found = running.stacks();
+        let exchange = at("halo::exchange", "fortran/stacks.F90", "! exchange calls");
+        assert!(found[&0].contains(&exchange), "{found:?}");
+        running.end();
+    }
+    if let Some(program) = mpi.compile_cpp("lifecycle/stacks") {
+        let running = Running::start(mpi, 2, &program, &[]);
+        let found = running.stacks();
+        let file = "lifecycle/stacks.cpp";
+        let calls = [at("", file, "// exchange calls"), at("", file, "// advance calls")];
+        for (frame, (name, place)) in found[&0].iter().zip(["exchange", "advance"].iter().zip(&calls)) {
+            assert!(frame.contains(name) && frame.ends_with(place), "{found:?}");
+        }
+        assert!(found[&0].len() >= 3, "{found:?}");
+        running.end();
+    }
+}
+
+#[case]
+fn an_endless_expression_in_an_unwind_table_ends_the_walk(mpi: &Mpi) {
+    let running = Running::start(mpi, 2, &mpi.compile("sites/endless_table_stays"), &[]);
+    let arguments = ["top", "--stacks", "--interval", "100ms", "--once"];
+    let output = running.place.through_within(Duration::from_secs(10), &arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let found = running.stacks();
+    assert_eq!(found[&1][0], at("stay", "sites/endless_table_stays.c", "stay calls"), "{found:?}");
+    if cfg!(target_arch = "x86_64") {
+        assert!(found[&1].len() == 2 && found[&1][1].starts_with("by_table+0x"), "{found:?}");
+    }
+    running.end();
+}
+
+#[case]
+fn a_program_that_was_built_anew_is_not_resolved(mpi: &Mpi) {
+    let built = mpi.compile_variant("lifecycle/stacks", "changed", &["-O2", "-ldl"]);
+    let folder = Place::new();
+    let program = folder.path("stacks");
+    std::fs::copy(&built, &program).expect("there is room");
+    let running = Running::start(mpi, 4, &program, &[]);
+    std::fs::remove_file(&program).expect("it is there");
+    let text = running.top(&[]);
+    assert!(text.contains("Note ") && text.contains("calls are shown as addresses"), "{text}");
+    running.end();
 }
 
 /// Returns whether this process has the capabilities with these numbers.
@@ -243,30 +226,28 @@ fn has_capabilities(numbers: &[u32]) -> bool {
 }
 
 /// Who must not read the memory of the ranks has the lines of their calls, which are in the segments.
-#[test]
-fn without_the_right_to_read_memory_there_are_lines() {
+#[case]
+fn without_the_right_to_read_memory_there_are_lines(mpi: &Mpi) {
     // CAP_SETPCAP and CAP_SYS_PTRACE: the ranks have what `top` then lacks.
     if !has_capabilities(&[8, 19]) {
-        eprintln!("left out: it takes the capabilities of root");
+        mpisee_tests::harness::leave_out("it takes the capabilities of root");
         return;
     }
-    on_each_mpi(|mpi| {
-        let program = mpi.compile("lifecycle/asleep");
-        let running = Running::start(mpi, 2, &program, &[]);
-        let mut top = Command::new("setpriv");
-        top.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"]);
-        top.arg(mpisee_tests::dist().join("bin/mpisee-through"));
-        top.args(["top", "--stacks", "--interval", "100ms", "--once"]);
-        top.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
-        let output = mpisee_tests::within(Duration::from_secs(60), &mut top);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("rank 0 has no stack: "), "{text}");
-        let waits = at("main", ASLEEP, "MPI_Barrier(MPI_COMM_WORLD); /* main waits");
-        let (_, line) = waits.rsplit_once(" at ").expect("it has a line");
-        assert!(text.contains(&format!("rank 0 in MPI_Barrier on W (call 2) at {line}")), "{text}");
-        assert!(text.contains("rank 1 in no MPI call for ") && !text.contains(", asleep"), "{text}");
-        running.end();
-    });
+    let program = mpi.compile("lifecycle/asleep");
+    let running = Running::start(mpi, 2, &program, &[]);
+    let mut top = Command::new("setpriv");
+    top.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-sys_ptrace"]);
+    top.arg(mpisee_tests::dist().join("bin/mpisee-through"));
+    top.args(["top", "--stacks", "--interval", "100ms", "--once"]);
+    top.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
+    let output = mpisee_tests::within(Duration::from_secs(60), &mut top);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("rank 0 has no stack: "), "{text}");
+    let waits = at("main", ASLEEP, "MPI_Barrier(MPI_COMM_WORLD); /* main waits");
+    let (_, line) = waits.rsplit_once(" at ").expect("it has a line");
+    assert!(text.contains(&format!("rank 0 in MPI_Barrier on W (call 2) at {line}")), "{text}");
+    assert!(text.contains("rank 1 in no MPI call for ") && !text.contains(", asleep"), "{text}");
+    running.end();
 }
 
 const ASTRAY: &str = "lifecycle/astray.c";
@@ -279,101 +260,92 @@ fn seconds_after(text: &str, before: &str) -> f64 {
         .unwrap_or_else(|| panic!("no time: {text}"))
 }
 
-#[test]
-fn ranks_in_short_calls_and_outside_of_mpi_are_named_with_what_is_known() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile("lifecycle/astray");
-        let running = Running::start(mpi, 3, &program, &[]);
-        std::thread::sleep(std::time::Duration::from_millis(600));
-        let polls = at("poll_for_message", ASTRAY, "poll_for_message calls");
-        let line = polls.rsplit_once(' ').expect("it has a line").1.to_owned();
-        let check = |text: &str| {
-            // Where a call lasted until its stack was read it has that instead.
-            if !text.contains(&format!("    {polls}\n")) {
-                let calls = text.split_once("since the last look it called MPI_Test ").expect(text).1;
-                let (number, rest) = calls.split_once(" times ").expect(text);
-                assert!(
-                    number.parse::<f64>().is_ok_and(|number| number > 1.0) || number.ends_with('M'),
-                    "{text}"
-                );
-                assert!(rest.starts_with(&format!("at {line}")), "{text}");
-            }
-            assert!(seconds_after(text, "rank 2 in no MPI call for ") >= 0.6, "{text}");
-            assert!(seconds_after(text, " 2 (in no MPI call for ") >= 0.6, "{text}");
-        };
-        check(&running.top_over("500ms", &["--hang", "300ms"]));
-        let check = |document: &[u8]| {
-            let document: Value = serde_json::from_slice(document).expect("it is JSON");
-            let processes = document["jobs"][0]["processes"].clone();
-            let most = &processes[1]["most_called"];
-            assert_eq!((&most["call"], &most["stack"]), (&"MPI_Test".into(), &serde_json::json!([polls])));
-            assert!(most["at_one_place"] == true && most["least_calls"].as_u64() > Some(1), "{most}");
-            assert!(processes[2]["idle_s"].as_f64() >= Some(0.6), "{processes}");
-            assert_eq!(processes[0]["most_called"], Value::Null);
-        };
-        check(running.top_over("500ms", &["--format", "json"]).as_bytes());
-        check(running.top_over("500ms", &["--to", "roll", "--format", "json"]).as_bytes());
-        check(&running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout);
-        running.end();
-    });
+#[case]
+fn ranks_in_short_calls_and_outside_of_mpi_are_named_with_what_is_known(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/astray");
+    let running = Running::start(mpi, 3, &program, &[]);
+    std::thread::sleep(std::time::Duration::from_millis(600));
+    let polls = at("poll_for_message", ASTRAY, "poll_for_message calls");
+    let line = polls.rsplit_once(' ').expect("it has a line").1.to_owned();
+    let check = |text: &str| {
+        // Where a call lasted until its stack was read it has that instead.
+        if !text.contains(&format!("    {polls}\n")) {
+            let calls = text.split_once("since the last look it called MPI_Test ").expect(text).1;
+            let (number, rest) = calls.split_once(" times ").expect(text);
+            assert!(
+                number.parse::<f64>().is_ok_and(|number| number > 1.0) || number.ends_with('M'),
+                "{text}"
+            );
+            assert!(rest.starts_with(&format!("at {line}")), "{text}");
+        }
+        assert!(seconds_after(text, "rank 2 in no MPI call for ") >= 0.6, "{text}");
+        assert!(seconds_after(text, " 2 (in no MPI call for ") >= 0.6, "{text}");
+    };
+    check(&running.top_over("500ms", &["--hang", "300ms"]));
+    let check = |document: &[u8]| {
+        let document: Value = serde_json::from_slice(document).expect("it is JSON");
+        let processes = document["jobs"][0]["processes"].clone();
+        let most = &processes[1]["most_called"];
+        assert_eq!((&most["call"], &most["stack"]), (&"MPI_Test".into(), &serde_json::json!([polls])));
+        assert!(most["at_one_place"] == true && most["least_calls"].as_u64() > Some(1), "{most}");
+        assert!(processes[2]["idle_s"].as_f64() >= Some(0.6), "{processes}");
+        assert_eq!(processes[0]["most_called"], Value::Null);
+    };
+    check(running.top_over("500ms", &["--format", "json"]).as_bytes());
+    check(running.top_over("500ms", &["--to", "roll", "--format", "json"]).as_bytes());
+    check(&running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout);
+    running.end();
 }
 
 const ASLEEP: &str = "lifecycle/asleep.c";
 
-#[test]
-fn a_rank_asleep_outside_of_mpi_has_its_line() {
-    on_each_mpi(|mpi| {
-        let sleeps = at("load_input", ASLEEP, "load_input sleeps");
-        let loads = at("main", ASLEEP, "main loads");
-        for (variant, arguments) in [("O2", &["-O2"]), ("O0", &["-O0"])] {
-            let program = mpi.compile_variant("lifecycle/asleep", variant, arguments);
-            let running = Running::start(mpi, 2, &program, &[]);
-            let line = format!(" s, asleep at {}\n", sleeps.rsplit_once(' ').expect("it has a line").1);
-            let mut text = String::new();
-            // On a busy machine it comes there later.
-            until("rank 1 is seen asleep for some time", || {
-                text = running.top(&[]);
-                eprintln!("{text}");
-                text.contains(&line) && seconds_after(&text, "rank 1 in no MPI call for ") >= 0.2
-            });
-            assert!(text.contains(&format!("    {sleeps}\n")), "{text}");
-            let parts = running.top(&["--to", "roll", "--format", "json"]);
-            let joined = running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout;
-            for document in [running.top(&["--format", "json"]).as_bytes(), parts.as_bytes(), &joined] {
-                let document: Value = serde_json::from_slice(document).expect("it is JSON");
-                let processes = &document["jobs"][0]["processes"];
-                let asleep = processes[1]["asleep"].as_array().unwrap_or_else(|| panic!("{document}"));
-                let frames: Vec<&str> = asleep.iter().filter_map(Value::as_str).collect();
-                let here = frames.iter().position(|&frame| frame == sleeps);
-                // Without optimisation functions lie behind their frame pointers, which a system call keeps from us.
-                let caller = here.and_then(|here| frames.get(here + 1));
-                assert!(
-                    here > Some(0) && (caller == Some(&&*loads) || variant == "O0"),
-                    "{variant}: {frames:?}"
-                );
-                assert_eq!(processes[0]["asleep"], Value::Null);
-                let places = document["jobs"][0]["places"].as_array().expect("a list");
-                assert!(places.iter().any(|place| place["asleep"] == processes[1]["asleep"]), "{document}");
-            }
-            running.end();
+#[case]
+fn a_rank_asleep_outside_of_mpi_has_its_line(mpi: &Mpi) {
+    let sleeps = at("load_input", ASLEEP, "load_input sleeps");
+    let loads = at("main", ASLEEP, "main loads");
+    for (variant, arguments) in [("O2", &["-O2"]), ("O0", &["-O0"])] {
+        let program = mpi.compile_variant("lifecycle/asleep", variant, arguments);
+        let running = Running::start(mpi, 2, &program, &[]);
+        let line = format!(" s, asleep at {}\n", sleeps.rsplit_once(' ').expect("it has a line").1);
+        let mut text = String::new();
+        // On a busy machine it comes there later.
+        until("rank 1 is seen asleep for some time", || {
+            text = running.top(&[]);
+            mpisee_tests::note!("{text}");
+            text.contains(&line) && seconds_after(&text, "rank 1 in no MPI call for ") >= 0.2
+        });
+        assert!(text.contains(&format!("    {sleeps}\n")), "{text}");
+        let parts = running.top(&["--to", "roll", "--format", "json"]);
+        let joined = running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout;
+        for document in [running.top(&["--format", "json"]).as_bytes(), parts.as_bytes(), &joined] {
+            let document: Value = serde_json::from_slice(document).expect("it is JSON");
+            let processes = &document["jobs"][0]["processes"];
+            let asleep = processes[1]["asleep"].as_array().unwrap_or_else(|| panic!("{document}"));
+            let frames: Vec<&str> = asleep.iter().filter_map(Value::as_str).collect();
+            let here = frames.iter().position(|&frame| frame == sleeps);
+            // Without optimisation functions lie behind their frame pointers, which a system call keeps from us.
+            let caller = here.and_then(|here| frames.get(here + 1));
+            assert!(here > Some(0) && (caller == Some(&&*loads) || variant == "O0"), "{variant}: {frames:?}");
+            assert_eq!(processes[0]["asleep"], Value::Null);
+            let places = document["jobs"][0]["places"].as_array().expect("a list");
+            assert!(places.iter().any(|place| place["asleep"] == processes[1]["asleep"]), "{document}");
         }
-    });
+        running.end();
+    }
 }
 
-#[test]
-fn a_single_reader_shows_what_it_writes() {
-    on_each_mpi(|mpi| {
-        let program = mpi.compile("lifecycle/astray");
-        let running = Running::start(mpi, 3, &program, &[]);
-        assert!(running.top(&["--to", "roll"]).contains("Roll call  1 node, 3 ranks: "));
-        let mut reader = mpi.launcher(1, &[]);
-        reader.arg(mpisee_tests::dist().join("bin/mpisee-through"));
-        reader.args(["top", "--stacks", "--interval", "100ms", "--to", "roll"]);
-        reader.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
-        let output = mpisee_tests::within(std::time::Duration::from_secs(60), &mut reader);
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(text.contains("Roll call  1 node, 3 ranks: "), "{text}");
-        assert!(!text.contains('\u{1b}'), "it is no terminal of a person: {text}");
-        running.end();
-    });
+#[case]
+fn a_single_reader_shows_what_it_writes(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/astray");
+    let running = Running::start(mpi, 3, &program, &[]);
+    assert!(running.top(&["--to", "roll"]).contains("Roll call  1 node, 3 ranks: "));
+    let mut reader = mpi.launcher(1, &[]);
+    reader.arg(mpisee_tests::dist().join("bin/mpisee-through"));
+    reader.args(["top", "--stacks", "--interval", "100ms", "--to", "roll"]);
+    reader.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
+    let output = mpisee_tests::within(std::time::Duration::from_secs(60), &mut reader);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("Roll call  1 node, 3 ranks: "), "{text}");
+    assert!(!text.contains('\u{1b}'), "it is no terminal of a person: {text}");
+    running.end();
 }

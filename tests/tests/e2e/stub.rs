@@ -5,7 +5,7 @@
 
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Mpi, Tables, on_each_mpi, root, within};
+use mpisee_tests::{Mpi, Tables, case, root, within};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -117,51 +117,47 @@ const WAYS: [[&str; 2]; 5] = [
     ["mpi_init_f08_", "mpi_finalize_f08_"],
 ];
 
-#[test]
-fn every_shim_makes_exactly_the_call_that_it_stands_for() {
-    on_each_mpi(|mpi| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let (version, functions) = description(mpi);
-        let stub = Stub::compile(mpi, &version, folder.path());
-        let exported = exported(&mpi.library());
-        for [init, finalize] in WAYS.into_iter().filter(|[init, _]| exported.contains(*init)) {
-            let Driven { functions: driven, absent, said } = stub.drive(mpi, folder.path(), [init, finalize]);
-            assert_eq!(driven, exported, "{}: what is exported is driven", mpi.name);
-            let forgotten: Vec<_> = absent.intersection(&functions).collect();
-            assert!(forgotten.is_empty(), "{}: the MPI has {forgotten:?}, the library does not", mpi.name);
-            // Else the calls would have been handed on without anything between.
-            let tables = Tables::read(&profile(folder.path(), init), &said);
-            let recorded: BTreeSet<&str> = tables.calls.iter().map(|row| row.call.as_str()).collect();
-            let operations: BTreeSet<&str> =
-                driven.iter().filter_map(|name| Some(operation(name)?.name())).collect();
-            assert_eq!(recorded, operations, "{}: what is counted is in the profile", mpi.name);
-            assert_eq!(tables.not_seen(NotSeen::InternalError), 0, "{}", mpi.name);
-            eprintln!("{}: {} functions driven after {init}", mpi.name, driven.len());
-        }
-    });
+#[case]
+fn every_shim_makes_exactly_the_call_that_it_stands_for(mpi: &Mpi) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (version, functions) = description(mpi);
+    let stub = Stub::compile(mpi, &version, folder.path());
+    let exported = exported(&mpi.library());
+    for [init, finalize] in WAYS.into_iter().filter(|[init, _]| exported.contains(*init)) {
+        let Driven { functions: driven, absent, said } = stub.drive(mpi, folder.path(), [init, finalize]);
+        assert_eq!(driven, exported, "{}: what is exported is driven", mpi.name);
+        let forgotten: Vec<_> = absent.intersection(&functions).collect();
+        assert!(forgotten.is_empty(), "{}: the MPI has {forgotten:?}, the library does not", mpi.name);
+        // Else the calls would have been handed on without anything between.
+        let tables = Tables::read(&profile(folder.path(), init), &said);
+        let recorded: BTreeSet<&str> = tables.calls.iter().map(|row| row.call.as_str()).collect();
+        let operations: BTreeSet<&str> =
+            driven.iter().filter_map(|name| Some(operation(name)?.name())).collect();
+        assert_eq!(recorded, operations, "{}: what is counted is in the profile", mpi.name);
+        assert_eq!(tables.not_seen(NotSeen::InternalError), 0, "{}", mpi.name);
+        mpisee_tests::note!("{}: {} functions driven after {init}", mpi.name, driven.len());
+    }
 }
 
-#[test]
-fn threads_of_a_session_beside_a_world_of_one_thread_are_counted_exactly() {
+#[case]
+fn threads_of_a_session_beside_a_world_of_one_thread_are_counted_exactly(mpi: &Mpi) {
     const THREADS: u64 = 8;
     const REQUESTS: u64 = 20_000;
-    on_each_mpi(|mpi| {
-        if !mpi.counted_functions().contains("MPI_Session_init") {
-            return;
-        }
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        Stub::compile(mpi, &description(mpi).0, folder.path());
-        let mut command = Command::new(folder.path().join("session_threads"));
-        command.args([THREADS, REQUESTS].map(|number| number.to_string())).current_dir(folder.path());
-        command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", profile(folder.path(), "threads"));
-        let output = within(LIMIT, &mut command);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{}: {}\n{said}", mpi.name, output.status);
-        let tables = Tables::read(&profile(folder.path(), "threads"), &said);
-        assert_eq!(tables.run.mpi.thread_level, "multiple");
-        for call in ["MPI_Irecv", "MPI_Wait"] {
-            assert_eq!(tables.of_rank("W", call, 0).calls, THREADS * REQUESTS, "{}: {call}", mpi.name);
-        }
-        assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
-    });
+    if !mpi.counted_functions().contains("MPI_Session_init") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    Stub::compile(mpi, &description(mpi).0, folder.path());
+    let mut command = Command::new(folder.path().join("session_threads"));
+    command.args([THREADS, REQUESTS].map(|number| number.to_string())).current_dir(folder.path());
+    command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", profile(folder.path(), "threads"));
+    let output = within(LIMIT, &mut command);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{}: {}\n{said}", mpi.name, output.status);
+    let tables = Tables::read(&profile(folder.path(), "threads"), &said);
+    assert_eq!(tables.run.mpi.thread_level, "multiple");
+    for call in ["MPI_Irecv", "MPI_Wait"] {
+        assert_eq!(tables.of_rank("W", call, 0).calls, THREADS * REQUESTS, "{}: {call}", mpi.name);
+    }
+    assert!(tables.run.not_seen.is_empty(), "{:?}", tables.run.not_seen);
 }

@@ -2,144 +2,134 @@
 //! `scripts/races` runs these programs under a race detector.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes};
-use mpisee_tests::{Run, on_each_mpi};
+use mpisee_tests::{Mpi, Run, case};
 
-#[test]
-fn threads_are_counted_exactly() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads/threads").ranks(2).profiled();
-        let tables = finished.tables();
-        assert_eq!(tables.run.mpi.thread_level, "multiple");
-        let (threads, rounds) = (4, 500);
-        let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
-        let all = threads * rounds;
-        for rank in 0..2 {
-            let on_world = [
-                ("MPI_Irecv", all, sum(101)),
-                ("MPI_Isend", all, sum(101)),
-                ("MPI_Waitall", all, 0),
-                ("MPI_Sendrecv", all, 2 * sum(211)),
-                ("MPI_Comm_dup", threads, 0),
-            ];
-            assert_calls(tables, "W", rank, &on_world);
-            let moved = sum(101) + sum(211);
-            assert_eq!(tables.peer("W", rank, 1 - rank), [2 * all, moved, 2 * all, moved]);
-            for thread in 0..threads {
-                let bytes = rounds * (8009 + thread);
-                let own = [
-                    ("MPI_Irecv", rounds, bytes),
-                    ("MPI_Isend", rounds, bytes),
-                    ("MPI_Waitall", rounds, 0),
-                    ("MPI_Comm_free", 1, 0),
-                ];
-                assert_calls(tables, &format!("W_d{}", thread + 1), rank, &own);
-            }
-        }
-        assert_all_seen(tables);
-        finished.check();
-    });
-}
-
-#[test]
-fn eight_threads_that_call_everything_at_once_are_counted_exactly() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads/hammer").ranks(2).profiled();
-        let tables = finished.tables();
-        let (threads, rounds, dups) = (8, 200, 4);
-        let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
-        let all = threads * rounds;
-        for rank in 0..2 {
-            let on_world = [
-                ("MPI_Comm_dup", 1, 0),
-                ("MPI_Recv_init", threads, 0),
-                ("MPI_Send_init", threads, 0),
-                ("MPI_Startall", all, 2 * sum(409)),
-                ("MPI_Waitall", all, 0),
-                ("MPI_Request_free", 2 * threads, 0),
-                ("MPI_Sendrecv", all, 2 * sum(1009)),
-            ];
-            assert_calls(tables, "W", rank, &on_world);
-            let moved = sum(409) + sum(1009);
-            assert_eq!(tables.peer("W", rank, 1 - rank), [2 * all, moved, 2 * all, moved]);
-            let on_common = [
-                ("MPI_Comm_dup", threads, 0),
-                ("MPI_Irecv", all, sum(3001)),
-                ("MPI_Isend", all, sum(3001)),
-                ("MPI_Waitall", all, 0),
+#[case]
+fn threads_are_counted_exactly(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/threads").ranks(2).profiled();
+    let tables = finished.tables();
+    assert_eq!(tables.run.mpi.thread_level, "multiple");
+    let (threads, rounds) = (4, 500);
+    let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
+    let all = threads * rounds;
+    for rank in 0..2 {
+        let on_world = [
+            ("MPI_Irecv", all, sum(101)),
+            ("MPI_Isend", all, sum(101)),
+            ("MPI_Waitall", all, 0),
+            ("MPI_Sendrecv", all, 2 * sum(211)),
+            ("MPI_Comm_dup", threads, 0),
+        ];
+        assert_calls(tables, "W", rank, &on_world);
+        let moved = sum(101) + sum(211);
+        assert_eq!(tables.peer("W", rank, 1 - rank), [2 * all, moved, 2 * all, moved]);
+        for thread in 0..threads {
+            let bytes = rounds * (8009 + thread);
+            let own = [
+                ("MPI_Irecv", rounds, bytes),
+                ("MPI_Isend", rounds, bytes),
+                ("MPI_Waitall", rounds, 0),
                 ("MPI_Comm_free", 1, 0),
             ];
-            assert_calls(tables, "W_d1", rank, &on_common);
-            assert_eq!(tables.peer("W_d1", rank, 1 - rank), [all, sum(3001), all, sum(3001)]);
-            for thread in 0..threads {
-                let (comm, bytes) = (format!("W_d1_d{}", thread + 1), rounds * (211 + thread));
-                let own = [
-                    ("MPI_Allreduce", rounds, rounds * 16),
-                    ("MPI_Isend", rounds, bytes),
-                    ("MPI_Mprobe", rounds, 0),
-                    ("MPI_Mrecv", rounds, bytes),
-                    ("MPI_Wait", rounds, 0),
-                    ("MPI_Comm_dup", dups, 0),
-                    ("MPI_Comm_free", 1, 0),
-                ];
-                assert_calls(tables, &comm, rank, &own);
-                assert_eq!(tables.peer(&comm, rank, 1 - rank), [rounds, bytes, rounds, bytes]);
-            }
+            assert_calls(tables, &format!("W_d{}", thread + 1), rank, &own);
         }
-        let passing =
-            |call: &str| tables.sum_where(|row| row.call == call && row.comm.matches("_d").count() == 3);
-        assert_eq!(passing("MPI_Bcast").calls, 2 * threads * dups);
-        assert_eq!(passing("MPI_Bcast").bytes, dups * (0..threads).map(|thread| 601 + thread).sum::<u64>());
-        assert_eq!(passing("MPI_Comm_free").calls, 2 * threads * dups);
-        assert_all_seen(tables);
-        finished.check();
-    });
+    }
+    assert_all_seen(tables);
+    finished.check();
 }
 
-#[test]
-fn threads_whose_requests_share_handles_are_charged_for_their_own() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads/copies").ranks(2).profiled();
-        let tables = finished.tables();
-        for thread in 0..4 {
-            let (comm, bytes) = (format!("W_d{}", thread + 1), 8 * 500 * (31 + thread));
-            let sender = [("MPI_Isend", 8 * 500, bytes), ("MPI_Waitall", 500, 0), ("MPI_Comm_free", 1, 0)];
-            assert_calls(tables, &comm, 0, &sender);
-            assert_calls(tables, &comm, 1, &[("MPI_Recv", 8 * 500, bytes), ("MPI_Comm_free", 1, 0)]);
+#[case]
+fn eight_threads_that_call_everything_at_once_are_counted_exactly(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/hammer").ranks(2).profiled();
+    let tables = finished.tables();
+    let (threads, rounds, dups) = (8, 200, 4);
+    let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
+    let all = threads * rounds;
+    for rank in 0..2 {
+        let on_world = [
+            ("MPI_Comm_dup", 1, 0),
+            ("MPI_Recv_init", threads, 0),
+            ("MPI_Send_init", threads, 0),
+            ("MPI_Startall", all, 2 * sum(409)),
+            ("MPI_Waitall", all, 0),
+            ("MPI_Request_free", 2 * threads, 0),
+            ("MPI_Sendrecv", all, 2 * sum(1009)),
+        ];
+        assert_calls(tables, "W", rank, &on_world);
+        let moved = sum(409) + sum(1009);
+        assert_eq!(tables.peer("W", rank, 1 - rank), [2 * all, moved, 2 * all, moved]);
+        let on_common = [
+            ("MPI_Comm_dup", threads, 0),
+            ("MPI_Irecv", all, sum(3001)),
+            ("MPI_Isend", all, sum(3001)),
+            ("MPI_Waitall", all, 0),
+            ("MPI_Comm_free", 1, 0),
+        ];
+        assert_calls(tables, "W_d1", rank, &on_common);
+        assert_eq!(tables.peer("W_d1", rank, 1 - rank), [all, sum(3001), all, sum(3001)]);
+        for thread in 0..threads {
+            let (comm, bytes) = (format!("W_d1_d{}", thread + 1), rounds * (211 + thread));
+            let own = [
+                ("MPI_Allreduce", rounds, rounds * 16),
+                ("MPI_Isend", rounds, bytes),
+                ("MPI_Mprobe", rounds, 0),
+                ("MPI_Mrecv", rounds, bytes),
+                ("MPI_Wait", rounds, 0),
+                ("MPI_Comm_dup", dups, 0),
+                ("MPI_Comm_free", 1, 0),
+            ];
+            assert_calls(tables, &comm, rank, &own);
+            assert_eq!(tables.peer(&comm, rank, 1 - rank), [rounds, bytes, rounds, bytes]);
         }
-        assert_all_seen(tables);
-        finished.check();
-    });
+    }
+    let passing =
+        |call: &str| tables.sum_where(|row| row.call == call && row.comm.matches("_d").count() == 3);
+    assert_eq!(passing("MPI_Bcast").calls, 2 * threads * dups);
+    assert_eq!(passing("MPI_Bcast").bytes, dups * (0..threads).map(|thread| 601 + thread).sum::<u64>());
+    assert_eq!(passing("MPI_Comm_free").calls, 2 * threads * dups);
+    assert_all_seen(tables);
+    finished.check();
 }
 
-#[test]
-fn a_request_may_be_completed_by_another_thread_than_started_it() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads/handed_over").ranks(2).profiled();
-        let tables = finished.tables();
-        for (comm, parity) in [("W", 0), ("W_d1", 1)] {
-            let bytes = 100 * (0..20).filter(|i| i % 2 == parity).map(|i| 503 + i).sum::<u64>();
-            let other = if parity == 0 { ("MPI_Comm_dup", 1, 0) } else { ("MPI_Comm_free", 1, 0) };
-            let receives = [("MPI_Irecv", 1000, bytes), ("MPI_Waitall", 100, 0), other];
-            assert_calls(tables, comm, 0, &receives);
-            assert_calls(tables, comm, 1, &[("MPI_Send", 1000, bytes), other]);
-            let classes: Vec<u64> = (0..1000).map(|message| 503 + 2 * (message % 10) + parity).collect();
-            assert_classes(tables, comm, 0, "MPI_Irecv", &classes);
-            assert_eq!(tables.peer(comm, 0, 1), [0, 0, 1000, bytes]);
-        }
-        assert_all_seen(tables);
-        finished.check();
-    });
+#[case]
+fn threads_whose_requests_share_handles_are_charged_for_their_own(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/copies").ranks(2).profiled();
+    let tables = finished.tables();
+    for thread in 0..4 {
+        let (comm, bytes) = (format!("W_d{}", thread + 1), 8 * 500 * (31 + thread));
+        let sender = [("MPI_Isend", 8 * 500, bytes), ("MPI_Waitall", 500, 0), ("MPI_Comm_free", 1, 0)];
+        assert_calls(tables, &comm, 0, &sender);
+        assert_calls(tables, &comm, 1, &[("MPI_Recv", 8 * 500, bytes), ("MPI_Comm_free", 1, 0)]);
+    }
+    assert_all_seen(tables);
+    finished.check();
 }
 
-#[test]
-fn threads_that_do_not_call_mpi_change_nothing() {
-    on_each_mpi(|mpi| {
-        let finished = Run::new(mpi, "threads/funneled").ranks(2).profiled();
-        let tables = finished.tables();
-        assert_eq!(tables.run.mpi.thread_level, "funneled");
-        assert_calls(tables, "W", 0, &[("MPI_Send", 100, 90700)]);
-        assert_calls(tables, "W", 1, &[("MPI_Recv", 100, 90700)]);
-        assert_all_seen(tables);
-        finished.check();
-    });
+#[case]
+fn a_request_may_be_completed_by_another_thread_than_started_it(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/handed_over").ranks(2).profiled();
+    let tables = finished.tables();
+    for (comm, parity) in [("W", 0), ("W_d1", 1)] {
+        let bytes = 100 * (0..20).filter(|i| i % 2 == parity).map(|i| 503 + i).sum::<u64>();
+        let other = if parity == 0 { ("MPI_Comm_dup", 1, 0) } else { ("MPI_Comm_free", 1, 0) };
+        let receives = [("MPI_Irecv", 1000, bytes), ("MPI_Waitall", 100, 0), other];
+        assert_calls(tables, comm, 0, &receives);
+        assert_calls(tables, comm, 1, &[("MPI_Send", 1000, bytes), other]);
+        let classes: Vec<u64> = (0..1000).map(|message| 503 + 2 * (message % 10) + parity).collect();
+        assert_classes(tables, comm, 0, "MPI_Irecv", &classes);
+        assert_eq!(tables.peer(comm, 0, 1), [0, 0, 1000, bytes]);
+    }
+    assert_all_seen(tables);
+    finished.check();
+}
+
+#[case]
+fn threads_that_do_not_call_mpi_change_nothing(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/funneled").ranks(2).profiled();
+    let tables = finished.tables();
+    assert_eq!(tables.run.mpi.thread_level, "funneled");
+    assert_calls(tables, "W", 0, &[("MPI_Send", 100, 90700)]);
+    assert_calls(tables, "W", 1, &[("MPI_Recv", 100, 90700)]);
+    assert_all_seen(tables);
+    finished.check();
 }

@@ -1,6 +1,6 @@
 //! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of each kind.
 
-use mpisee_tests::{Mpi, Place, on_each_mpi, within};
+use mpisee_tests::{Mpi, Place, case, within};
 use std::time::Duration;
 
 /// MPI under valgrind takes a minute or two on a busy machine.
@@ -66,18 +66,16 @@ fn times(call: &str) -> u64 {
     if call == "MPI_Startall" { 2 } else { 1 }
 }
 
-#[test]
-fn valgrind_finds_no_error_in_the_library() {
-    on_each_mpi(|mpi| {
-        let errors = errors(mpi);
-        assert_eq!(errors.len(), 2, "{}: a file for each rank", mpi.name);
-        for error in errors.iter().flatten() {
-            assert!(!is_of_library(error), "{}: {error}", mpi.name);
-        }
-    });
+#[case]
+fn valgrind_finds_no_error_in_the_library(mpi: &Mpi) {
+    let errors = errors(mpi);
+    assert_eq!(errors.len(), 2, "{}: a file for each rank", mpi.name);
+    for error in errors.iter().flatten() {
+        assert!(!is_of_library(error), "{}: {error}", mpi.name);
+    }
 }
 
-#[test]
+#[case]
 fn errors_are_told_apart_by_whose_code_makes_them() {
     let error = |files: &[&str]| {
         let frames: String =

@@ -1,7 +1,6 @@
 //! `mpisee-through advise` on real programs: what is planted is found, and nothing else.
 
-use crate::alone;
-use mpisee_tests::{Finished, Mpi, Run, through};
+use mpisee_tests::{Finished, Mpi, Run, case, through};
 use std::collections::BTreeSet;
 
 /// The rules that find something, with the communicators that it is about. Ranks may share the cores of the machine, which
@@ -32,8 +31,8 @@ fn finds(mpi: &Mpi, program: &str, expected: &BTreeSet<(String, String)>) {
     assert!(found == *expected || disturbance > EXACT, "{shown}");
 }
 
-#[test]
-fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
+#[case]
+fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong(mpi: &Mpi) {
     let planted = [
         ("tiny-allreduces", "W_s1.0"),
         ("waiting", "W_s2.0"),
@@ -43,8 +42,6 @@ fn five_planted_problems_are_found_and_nothing_where_nothing_is_wrong() {
     ];
     let planted: BTreeSet<(String, String)> =
         planted.iter().map(|&(rule, about)| (rule.to_owned(), about.to_owned())).collect();
-    alone(|mpi| {
-        finds(mpi, "advise/planted", &planted);
-        finds(mpi, "advise/sound", &BTreeSet::new());
-    });
+    finds(mpi, "advise/planted", &planted);
+    finds(mpi, "advise/sound", &BTreeSet::new());
 }

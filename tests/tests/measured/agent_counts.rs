@@ -1,11 +1,10 @@
 //! Counts of time lines where they are not simple: bytes that are known late, MPI's variables before an agent began, time without recording.
 
 use crate::agent::{in_turn, number, rows, start_agent, through, until_ended};
-use crate::alone;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::VariableRow;
-use mpisee_tests::Place;
 use mpisee_tests::place::{Staying, until, until_arrived};
+use mpisee_tests::{Mpi, Place, case};
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,80 +15,74 @@ fn sum_of(line: &Path, source: &str, quantity: &str) -> f64 {
     rows.map(|row| number(&row, "value")).sum()
 }
 
-#[test]
-fn bytes_of_receives_that_complete_late_are_counted() {
-    alone(|mpi| {
-        let place = Place::new();
-        let mut agent = start_agent(&place, &["--interval", "100ms", "--wait", "60s"]);
-        let mut command = place.command(mpi, 2);
-        let mut launcher = Staying::start(command.arg(mpi.compile("live/posted")));
-        assert!(launcher.0.wait().expect("it is our child").success());
-        until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
-        let rows = rows(&place.path("posted.timeline"), "rates");
-        let received = rows.iter().filter(|row| row["call"] == "MPI_Irecv");
-        assert_eq!(received.map(|row| number(row, "bytes")).sum::<f64>(), 3.0 * 4421.0, "{rows:?}");
-        let tables = place.tables("posted.mpisee");
-        assert_eq!(tables.sum_where(|row| row.call == "MPI_Irecv").bytes, 3 * 4421);
-    });
+#[case]
+fn bytes_of_receives_that_complete_late_are_counted(mpi: &Mpi) {
+    let place = Place::new();
+    let mut agent = start_agent(&place, &["--interval", "100ms", "--wait", "60s"]);
+    let mut command = place.command(mpi, 2);
+    let mut launcher = Staying::start(command.arg(mpi.compile("live/posted")));
+    assert!(launcher.0.wait().expect("it is our child").success());
+    until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
+    let rows = rows(&place.path("posted.timeline"), "rates");
+    let received = rows.iter().filter(|row| row["call"] == "MPI_Irecv");
+    assert_eq!(received.map(|row| number(row, "bytes")).sum::<f64>(), 3.0 * 4421.0, "{rows:?}");
+    let tables = place.tables("posted.mpisee");
+    assert_eq!(tables.sum_where(|row| row.call == "MPI_Irecv").bytes, 3 * 4421);
 }
 
-#[test]
-fn a_late_agent_has_variables_as_often_as_they_counted() {
+#[case]
+fn a_late_agent_has_variables_as_often_as_they_counted(mpi: &Mpi) {
     const COUNT: &str = "coll_monitoring_a2a_count";
-    alone(|mpi| {
-        if !mpi.is_open_mpi {
-            return; // MPICH has no performance variable.
-        }
-        let place = Place::new();
-        let mut command = in_turn(&place, mpi, &["--mpi-t", COUNT], "1");
-        command.env("OMPI_MCA_pml", "^cm,ucx").env("OMPI_MCA_pml_monitoring_enable", "1");
-        let mut launcher = Staying::start(&mut command);
-        until("ranks begin", || place.left().len() == 2);
-        // The first of its three parts has such operations.
-        std::thread::sleep(Duration::from_millis(500));
-        let mut agent = start_agent(&place, &["--interval", "100ms"]);
-        let line = place.path("turn.timeline");
-        until("rows are written", || line.is_dir() && sum_of(&line, "mpi", "counted") > 0.0);
-        // A later one goes on where this one ended.
-        agent.end(mpisee_tests::signal::SIGKILL);
-        let mut agent = start_agent(&place, &["--interval", "100ms"]);
-        assert!(launcher.0.wait().expect("it is our child").success());
-        until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
-        let profile = Profile::open(place.path("turn.mpisee")).expect("there is a profile");
-        let variables: Vec<VariableRow> = profile.rows_if_any().and_then(Iterator::collect).expect("rows");
-        let counted: f64 = variables.iter().filter_map(|row| row.delta).sum();
-        assert!(counted > 0.0, "{variables:?}");
-        assert_eq!(sum_of(&line, "mpi", "counted"), counted);
-        assert!(sum_of(&line, "job", "uncounted_s") > 0.3, "the agent was late");
-    });
+    if !mpi.is_open_mpi {
+        return; // MPICH has no performance variable.
+    }
+    let place = Place::new();
+    let mut command = in_turn(&place, mpi, &["--mpi-t", COUNT], "1");
+    command.env("OMPI_MCA_pml", "^cm,ucx").env("OMPI_MCA_pml_monitoring_enable", "1");
+    let mut launcher = Staying::start(&mut command);
+    until("ranks begin", || place.left().len() == 2);
+    // The first of its three parts has such operations.
+    std::thread::sleep(Duration::from_millis(500));
+    let mut agent = start_agent(&place, &["--interval", "100ms"]);
+    let line = place.path("turn.timeline");
+    until("rows are written", || line.is_dir() && sum_of(&line, "mpi", "counted") > 0.0);
+    // A later one goes on where this one ended.
+    agent.end(mpisee_tests::signal::SIGKILL);
+    let mut agent = start_agent(&place, &["--interval", "100ms"]);
+    assert!(launcher.0.wait().expect("it is our child").success());
+    until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
+    let profile = Profile::open(place.path("turn.mpisee")).expect("there is a profile");
+    let variables: Vec<VariableRow> = profile.rows_if_any().and_then(Iterator::collect).expect("rows");
+    let counted: f64 = variables.iter().filter_map(|row| row.delta).sum();
+    assert!(counted > 0.0, "{variables:?}");
+    assert_eq!(sum_of(&line, "mpi", "counted"), counted);
+    assert!(sum_of(&line, "job", "uncounted_s") > 0.3, "the agent was late");
 }
 
-#[test]
-fn time_without_recording_is_not_time_outside_of_mpi() {
-    alone(|mpi| {
-        let place = Place::new();
-        let mut launcher = Staying::start(place.command(mpi, 2).arg(mpi.compile("live/growing")));
-        until("ranks begin", || place.left().len() == 2);
-        let _agent = start_agent(&place, &["--interval", "100ms", "--wait", "60s"]);
-        let record = |to: &str| assert!(place.through(&["record", to]).status.success());
-        std::thread::sleep(Duration::from_millis(1000));
-        record("off");
-        std::thread::sleep(Duration::from_millis(2000));
-        record("on");
-        std::thread::sleep(Duration::from_millis(1000));
-        std::fs::write(place.path("enough"), "").expect("the folder is there");
-        until_arrived(place.folder(), 2);
-        std::fs::write(place.path("go"), "").expect("the folder is there");
-        assert!(launcher.0.wait().expect("it is our child").success());
-        let line = place.path("growing.timeline");
-        until_ended(&line);
-        let unrecorded_s = sum_of(&line, "job", "unrecorded_s");
-        assert!((3.8..6.0).contains(&unrecorded_s), "of two ranks, {unrecorded_s}");
-        let shown = through(&place, &line);
-        let phases = shown["phases"].as_array().expect("a list");
-        let mut names: Vec<&str> = phases.iter().filter_map(|phase| phase["name"].as_str()).collect();
-        // An interval in which the machine stood still may part a phase in two.
-        names.dedup();
-        assert_eq!(names.iter().filter(|name| **name == "not recorded").count(), 1, "{names:?}");
-    });
+#[case]
+fn time_without_recording_is_not_time_outside_of_mpi(mpi: &Mpi) {
+    let place = Place::new();
+    let mut launcher = Staying::start(place.command(mpi, 2).arg(mpi.compile("live/growing")));
+    until("ranks begin", || place.left().len() == 2);
+    let _agent = start_agent(&place, &["--interval", "100ms", "--wait", "60s"]);
+    let record = |to: &str| assert!(place.through(&["record", to]).status.success());
+    std::thread::sleep(Duration::from_millis(1000));
+    record("off");
+    std::thread::sleep(Duration::from_millis(2000));
+    record("on");
+    std::thread::sleep(Duration::from_millis(1000));
+    std::fs::write(place.path("enough"), "").expect("the folder is there");
+    until_arrived(place.folder(), 2);
+    std::fs::write(place.path("go"), "").expect("the folder is there");
+    assert!(launcher.0.wait().expect("it is our child").success());
+    let line = place.path("growing.timeline");
+    until_ended(&line);
+    let unrecorded_s = sum_of(&line, "job", "unrecorded_s");
+    assert!((3.8..6.0).contains(&unrecorded_s), "of two ranks, {unrecorded_s}");
+    let shown = through(&place, &line);
+    let phases = shown["phases"].as_array().expect("a list");
+    let mut names: Vec<&str> = phases.iter().filter_map(|phase| phase["name"].as_str()).collect();
+    // An interval in which the machine stood still may part a phase in two.
+    names.dedup();
+    assert_eq!(names.iter().filter(|name| **name == "not recorded").count(), 1, "{names:?}");
 }

@@ -1,8 +1,7 @@
 //! When the members of a communicator entered and left its collective calls.
 
-use crate::alone;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow};
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, within};
+use mpisee_tests::{Finished, Mpi, Place, Run, Tables, case, within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -60,142 +59,118 @@ fn is_in_order(tables: &Tables) {
     assert!(by_the_late * 4 > whole * 3, "{by_the_late} of {whole}");
 }
 
-#[test]
-fn instances_have_the_same_number_on_all_members() {
-    alone(|mpi| {
-        for collect in ["auto", "tree"] {
-            let finished = run(mpi, &[("MPISEE_COLLECT", collect)]);
-            let tables = finished.tables();
-            is_in_order(tables);
-            for rank in 0..RANKS {
-                let row = collective(tables, "W", "MPI_Allreduce", rank);
-                let off = if rank == 1 { OFF.count() as u64 } else { 0 };
-                assert_eq!((row.instances, row.sampled), (LATE, LATE - off));
-                let own =
-                    tables.arrivals.iter().filter(|row| row.rank == rank && row.call == "MPI_Allreduce");
-                let own: Vec<&ArrivalRow> = own.collect();
-                let mean = |time: fn(&ArrivalRow) -> f64| {
-                    own.iter().map(|row| time(row)).sum::<f64>() / own.len() as f64
-                };
-                assert!((row.mean_arrival_s.0 - mean(|row| row.arrival_s.0)).abs() < 1e-6, "{row:?}");
-                assert!((row.mean_departure_s.0 - mean(|row| row.departure_s.0)).abs() < 1e-6, "{row:?}");
-            }
-        }
-    });
-}
-
-#[test]
-fn a_call_says_how_many_operations_it_completed() {
-    alone(|mpi| {
-        let finished = run(mpi, &[]);
+#[case]
+fn instances_have_the_same_number_on_all_members(mpi: &Mpi) {
+    for collect in ["auto", "tree"] {
+        let finished = run(mpi, &[("MPISEE_COLLECT", collect)]);
         let tables = finished.tables();
-        let of = |call: &str| instances(tables, "W", call);
-        let at_once = of("MPI_Iallreduce");
-        assert!(at_once.keys().copied().eq(0..3));
+        is_in_order(tables);
         for rank in 0..RANKS {
-            let rows: Vec<&ArrivalRow> = at_once.values().map(|rows| &rows[&rank]).collect();
-            for row in &rows {
-                // With the message to itself, whose send may have been complete before.
-                assert!([Some(4), Some(5)].contains(&row.completed), "{row:?}");
-                assert_eq!((row.arrival_s, row.departure_s), (rows[0].arrival_s, rows[0].departure_s));
-                assert!(row.started_s.is_some_and(|started_s| started_s < row.arrival_s), "{row:?}");
-            }
+            let row = collective(tables, "W", "MPI_Allreduce", rank);
+            let off = if rank == 1 { OFF.count() as u64 } else { 0 };
+            assert_eq!((row.instances, row.sampled), (LATE, LATE - off));
+            let own = tables.arrivals.iter().filter(|row| row.rank == rank && row.call == "MPI_Allreduce");
+            let own: Vec<&ArrivalRow> = own.collect();
+            let mean = |time: fn(&ArrivalRow) -> f64| {
+                own.iter().map(|row| time(row)).sum::<f64>() / own.len() as f64
+            };
+            assert!((row.mean_arrival_s.0 - mean(|row| row.arrival_s.0)).abs() < 1e-6, "{row:?}");
+            assert!((row.mean_departure_s.0 - mean(|row| row.departure_s.0)).abs() < 1e-6, "{row:?}");
         }
-        assert!(of("MPI_Ibarrier")[&0].values().all(|row| row.completed == Some(1)));
-        assert!(of("MPI_Barrier").values().flat_map(BTreeMap::values).all(|row| row.completed.is_none()));
-    });
+    }
 }
 
-#[test]
-fn arrivals_of_an_aborted_run_are_on_one_clock() {
-    alone(|mpi| {
-        let place = Place::new();
-        let mut command = place.command(mpi, RANKS);
-        command.arg(mpi.compile("waits/arrivals")).arg("abort");
-        assert!(!within(Duration::from_secs(60), &mut command).status.success());
-        place.wait_for_ranks(&[]);
-        place.recover(&["--output", "aborted.mpisee", "--clean"]);
-        is_in_order(&place.tables("aborted.mpisee"));
-    });
-}
-
-#[test]
-fn a_root_has_its_rank_in_the_world() {
-    alone(|mpi| {
-        let finished = run(mpi, &[]);
-        let tables = finished.tables();
-        let comm =
-            &tables.comms.iter().find(|row| row.members.to_string() == "0,2").expect("it is there").comm;
-        let instances = instances(tables, comm, "MPI_Bcast");
-        let roots: Vec<_> = instances[&0].values().map(|row| (row.rank, row.root)).collect();
-        assert_eq!((instances.len(), roots), (1, vec![(0, Some(2)), (2, Some(2))]));
-    });
-}
-
-#[test]
-fn persistent_collectives_have_their_root() {
-    alone(|mpi| {
-        let finished = run(mpi, &[]);
-        let instances = instances(finished.tables(), "W", "MPI_Bcast_init");
-        assert!(instances.keys().copied().eq(0..3));
-        let rows = instances.values().flat_map(BTreeMap::values);
-        assert!(
-            rows.clone().all(|row| row.root == Some(1) && row.completed == Some(1)),
-            "{:?}",
-            rows.collect::<Vec<_>>()
-        );
-    });
-}
-
-#[test]
-fn all_members_keep_the_same_instances() {
-    alone(|mpi| {
-        for (option, least, most) in [("16", 3, 16), ("256", 64, 256), ("all", MANY, MANY)] {
-            let finished = run(mpi, &[("MPISEE_INSTANCES", option)]);
-            let tables = finished.tables();
-            let kept = instances(tables, "W", "MPI_Barrier");
-            assert!((least..=most).contains(&(kept.len() as u64)), "{option}: {}", kept.len());
-            assert!(kept.values().all(|rows| rows.len() == RANKS as usize), "{option}");
-            for rank in 0..RANKS {
-                let row = collective(tables, "W", "MPI_Barrier", rank);
-                assert_eq!((row.instances, row.sampled), (MANY, kept.len() as u64));
-            }
+#[case]
+fn a_call_says_how_many_operations_it_completed(mpi: &Mpi) {
+    let finished = run(mpi, &[]);
+    let tables = finished.tables();
+    let of = |call: &str| instances(tables, "W", call);
+    let at_once = of("MPI_Iallreduce");
+    assert!(at_once.keys().copied().eq(0..3));
+    for rank in 0..RANKS {
+        let rows: Vec<&ArrivalRow> = at_once.values().map(|rows| &rows[&rank]).collect();
+        for row in &rows {
+            // With the message to itself, whose send may have been complete before.
+            assert!([Some(4), Some(5)].contains(&row.completed), "{row:?}");
+            assert_eq!((row.arrival_s, row.departure_s), (rows[0].arrival_s, rows[0].departure_s));
+            assert!(row.started_s.is_some_and(|started_s| started_s < row.arrival_s), "{row:?}");
         }
-    });
+    }
+    assert!(of("MPI_Ibarrier")[&0].values().all(|row| row.completed == Some(1)));
+    assert!(of("MPI_Barrier").values().flat_map(BTreeMap::values).all(|row| row.completed.is_none()));
 }
 
-#[test]
-fn who_exchanges_nothing_with_another_keeps_no_sample() {
-    alone(|mpi| {
-        let finished = run(mpi, &[]);
-        let kept = instances(finished.tables(), "W", "MPI_Alltoallv");
-        let ranks: Vec<Vec<u32>> = kept.values().map(|rows| rows.keys().copied().collect()).collect();
-        let all: Vec<u32> = (0..RANKS).collect();
-        assert_eq!(ranks, [all.clone(), all[1..all.len() - 1].to_vec(), all]);
-    });
+#[case]
+fn arrivals_of_an_aborted_run_are_on_one_clock(mpi: &Mpi) {
+    let place = Place::new();
+    let mut command = place.command(mpi, RANKS);
+    command.arg(mpi.compile("waits/arrivals")).arg("abort");
+    assert!(!within(Duration::from_secs(60), &mut command).status.success());
+    place.wait_for_ranks(&[]);
+    place.recover(&["--output", "aborted.mpisee", "--clean"]);
+    is_in_order(&place.tables("aborted.mpisee"));
 }
 
-#[test]
-fn nothing_is_kept_where_nobody_waits_or_dependencies_are_unknown() {
-    alone(|mpi| {
-        let finished = run(mpi, &[]);
+#[case]
+fn a_root_has_its_rank_in_the_world(mpi: &Mpi) {
+    let finished = run(mpi, &[]);
+    let tables = finished.tables();
+    let comm = &tables.comms.iter().find(|row| row.members.to_string() == "0,2").expect("it is there").comm;
+    let instances = instances(tables, comm, "MPI_Bcast");
+    let roots: Vec<_> = instances[&0].values().map(|row| (row.rank, row.root)).collect();
+    assert_eq!((instances.len(), roots), (1, vec![(0, Some(2)), (2, Some(2))]));
+}
+
+#[case]
+fn persistent_collectives_have_their_root(mpi: &Mpi) {
+    let finished = run(mpi, &[]);
+    let instances = instances(finished.tables(), "W", "MPI_Bcast_init");
+    assert!(instances.keys().copied().eq(0..3));
+    let rows = instances.values().flat_map(BTreeMap::values);
+    assert!(
+        rows.clone().all(|row| row.root == Some(1) && row.completed == Some(1)),
+        "{:?}",
+        rows.collect::<Vec<_>>()
+    );
+}
+
+#[case]
+fn all_members_keep_the_same_instances(mpi: &Mpi) {
+    for (option, least, most) in [("16", 3, 16), ("256", 64, 256), ("all", MANY, MANY)] {
+        let finished = run(mpi, &[("MPISEE_INSTANCES", option)]);
         let tables = finished.tables();
-        let kept: BTreeSet<(&str, &str)> =
-            tables.collectives.iter().map(|row| (row.comm.as_str(), row.call.as_str())).collect();
-        let on_world = kept.iter().filter(|(comm, _)| *comm == "W").map(|(_, call)| *call);
-        let known = [
-            "MPI_Allreduce",
-            "MPI_Alltoallv",
-            "MPI_Barrier",
-            "MPI_Bcast_init",
-            "MPI_Iallreduce",
-            "MPI_Ibarrier",
-        ];
-        assert!(on_world.eq(known), "{kept:?}");
-        assert_eq!(kept.len(), 7, "{kept:?}");
-        let finished = run(mpi, &[("MPISEE_INSTANCES", "0")]);
-        let tables = finished.tables();
-        assert!(tables.arrivals.is_empty() && tables.collectives.is_empty());
-        assert!(!finished.directory().join("arrivals.csv").exists());
-    });
+        let kept = instances(tables, "W", "MPI_Barrier");
+        assert!((least..=most).contains(&(kept.len() as u64)), "{option}: {}", kept.len());
+        assert!(kept.values().all(|rows| rows.len() == RANKS as usize), "{option}");
+        for rank in 0..RANKS {
+            let row = collective(tables, "W", "MPI_Barrier", rank);
+            assert_eq!((row.instances, row.sampled), (MANY, kept.len() as u64));
+        }
+    }
+}
+
+#[case]
+fn who_exchanges_nothing_with_another_keeps_no_sample(mpi: &Mpi) {
+    let finished = run(mpi, &[]);
+    let kept = instances(finished.tables(), "W", "MPI_Alltoallv");
+    let ranks: Vec<Vec<u32>> = kept.values().map(|rows| rows.keys().copied().collect()).collect();
+    let all: Vec<u32> = (0..RANKS).collect();
+    assert_eq!(ranks, [all.clone(), all[1..all.len() - 1].to_vec(), all]);
+}
+
+#[case]
+fn nothing_is_kept_where_nobody_waits_or_dependencies_are_unknown(mpi: &Mpi) {
+    let finished = run(mpi, &[]);
+    let tables = finished.tables();
+    let kept: BTreeSet<(&str, &str)> =
+        tables.collectives.iter().map(|row| (row.comm.as_str(), row.call.as_str())).collect();
+    let on_world = kept.iter().filter(|(comm, _)| *comm == "W").map(|(_, call)| *call);
+    let known =
+        ["MPI_Allreduce", "MPI_Alltoallv", "MPI_Barrier", "MPI_Bcast_init", "MPI_Iallreduce", "MPI_Ibarrier"];
+    assert!(on_world.eq(known), "{kept:?}");
+    assert_eq!(kept.len(), 7, "{kept:?}");
+    let finished = run(mpi, &[("MPISEE_INSTANCES", "0")]);
+    let tables = finished.tables();
+    assert!(tables.arrivals.is_empty() && tables.collectives.is_empty());
+    assert!(!finished.directory().join("arrivals.csv").exists());
 }

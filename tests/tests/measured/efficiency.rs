@@ -1,7 +1,6 @@
 //! `mpisee-through efficiency` on real programs: what is lost by waiting is serialisation or load, the rest is transfer.
 
-use crate::alone;
-use mpisee_tests::{Mpi, Run, through};
+use mpisee_tests::{Mpi, Run, case, through};
 use std::collections::BTreeMap;
 
 /// The shares of the run by their names.
@@ -19,48 +18,46 @@ fn shares(mpi: &Mpi, program: &str, arguments: &[&str]) -> Shares {
 
 /// Runs until the shares are as they should be: on a busy machine ranks wait for a core.
 #[track_caller]
-fn expect(program: &str, arguments: &[&str], is_right: fn(&Shares) -> bool) {
+fn expect(mpi: &Mpi, program: &str, arguments: &[&str], is_right: fn(&Shares) -> bool) {
     const TRIES: usize = 4;
-    alone(|mpi| {
-        let mut tries = Vec::new();
-        while tries.len() < TRIES {
-            let shares = shares(mpi, program, arguments);
-            // Whatever the machine does, the definitions hold.
-            let product =
-                shares["load_balance"] * shares["serialisation_efficiency"] * shares["transfer_efficiency"];
-            assert!((product - shares["parallel_efficiency"]).abs() < 1e-6, "{shares:?}");
-            for one in ["serialisation", "transfer"] {
-                let [low, high] = ["low", "high"].map(|end| shares[&format!("{one}_{end}")]);
-                assert!((low..=high).contains(&shares[&format!("{one}_efficiency")]), "{shares:?}");
-            }
-            if is_right(&shares) {
-                return;
-            }
-            tries.push(shares);
+    let mut tries = Vec::new();
+    while tries.len() < TRIES {
+        let shares = shares(mpi, program, arguments);
+        // Whatever the machine does, the definitions hold.
+        let product =
+            shares["load_balance"] * shares["serialisation_efficiency"] * shares["transfer_efficiency"];
+        assert!((product - shares["parallel_efficiency"]).abs() < 1e-6, "{shares:?}");
+        for one in ["serialisation", "transfer"] {
+            let [low, high] = ["low", "high"].map(|end| shares[&format!("{one}_{end}")]);
+            assert!((low..=high).contains(&shares[&format!("{one}_efficiency")]), "{shares:?}");
         }
-        panic!("{program} {arguments:?}: {tries:#?}");
-    });
+        if is_right(&shares) {
+            return;
+        }
+        tries.push(shares);
+    }
+    panic!("{program} {arguments:?}: {tries:#?}");
 }
 
-#[test]
-fn ranks_that_work_in_turn_are_serialised() {
-    expect("waits/planted", &["alternating", "100", "5000"], |shares| {
+#[case]
+fn ranks_that_work_in_turn_are_serialised(mpi: &Mpi) {
+    expect(mpi, "waits/planted", &["alternating", "100", "5000"], |shares| {
         shares["load_balance"] > 0.9
             && (0.45..0.6).contains(&shares["serialisation_efficiency"])
             && shares["transfer_efficiency"] > 0.9
     });
 }
 
-#[test]
-fn one_rank_that_works_is_load() {
-    expect("waits/planted", &["one", "100", "5000"], |shares| {
+#[case]
+fn one_rank_that_works_is_load(mpi: &Mpi) {
+    expect(mpi, "waits/planted", &["one", "100", "5000"], |shares| {
         (0.45..0.6).contains(&shares["load_balance"])
             && shares["serialisation_efficiency"] > 0.9
             && shares["transfer_efficiency"] > 0.9
     });
 }
 
-#[test]
-fn data_that_is_moved_is_transfer() {
-    expect("advise/causes", &["moved"], |shares| shares["transfer_efficiency"] < 0.3);
+#[case]
+fn data_that_is_moved_is_transfer(mpi: &Mpi) {
+    expect(mpi, "advise/causes", &["moved"], |shares| shares["transfer_efficiency"] < 0.3);
 }

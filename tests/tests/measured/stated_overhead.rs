@@ -1,7 +1,6 @@
 //! The overhead that the profiler states is the time that it adds.
 
-use crate::alone;
-use mpisee_tests::{Mpi, Run};
+use mpisee_tests::{Mpi, Run, case};
 
 const PAIRS: usize = 5;
 
@@ -26,42 +25,40 @@ fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
 
 /// Runs without and with the profiler in turns: what it adds lies within what it states, as far as the runs show. Nothing is said
 /// of how much that is.
-fn states_what_it_adds(arguments: [&str; 3]) {
-    alone(|mpi| {
-        let (mut added, mut stated) = ([f64::MAX, f64::MIN], [f64::MAX, f64::MIN]);
-        for _ in 0..PAIRS {
-            let (without, _) = seconds(mpi, arguments, false);
-            let (with, [low, high]) = seconds(mpi, arguments, true);
-            added = [added[0].min(with - without), added[1].max(with - without)];
-            stated = [stated[0].min(low), stated[1].max(high)];
-        }
-        let shown = format!("{} {arguments:?}: {added:?} s were added, {stated:?} s stated", mpi.name);
-        assert!(added[0] <= stated[1] && stated[0] <= added[1], "{shown}");
-    });
+fn states_what_it_adds(mpi: &Mpi, arguments: [&str; 3]) {
+    let (mut added, mut stated) = ([f64::MAX, f64::MIN], [f64::MAX, f64::MIN]);
+    for _ in 0..PAIRS {
+        let (without, _) = seconds(mpi, arguments, false);
+        let (with, [low, high]) = seconds(mpi, arguments, true);
+        added = [added[0].min(with - without), added[1].max(with - without)];
+        stated = [stated[0].min(low), stated[1].max(high)];
+    }
+    let shown = format!("{} {arguments:?}: {added:?} s were added, {stated:?} s stated", mpi.name);
+    assert!(added[0] <= stated[1] && stated[0] <= added[1], "{shown}");
 }
 
-#[test]
-fn in_a_loop_of_calls() {
-    states_what_it_adds(["allreduce", "10000000", "0"]);
+#[case]
+fn in_a_loop_of_calls(mpi: &Mpi) {
+    states_what_it_adds(mpi, ["allreduce", "10000000", "0"]);
 }
 
-#[test]
-fn in_a_loop_of_messages() {
-    states_what_it_adds(["messages", "3000000", "0"]);
+#[case]
+fn in_a_loop_of_messages(mpi: &Mpi) {
+    states_what_it_adds(mpi, ["messages", "3000000", "0"]);
 }
 
-#[test]
-fn of_few_calls_on_long_arrays() {
-    states_what_it_adds(["array", "300300", "0"]);
+#[case]
+fn of_few_calls_on_long_arrays(mpi: &Mpi) {
+    states_what_it_adds(mpi, ["array", "300300", "0"]);
 }
 
-#[test]
-fn where_the_program_works_between_calls() {
-    states_what_it_adds(["barrier", "20000", "1024"]);
+#[case]
+fn where_the_program_works_between_calls(mpi: &Mpi) {
+    states_what_it_adds(mpi, ["barrier", "20000", "1024"]);
 }
 
-#[test]
-fn where_all_caches_are_cold() {
+#[case]
+fn where_all_caches_are_cold(mpi: &Mpi) {
     // More than last-level caches hold: where they hold it, too little is stated (docs/cost.md).
-    states_what_it_adds(["allreduce", "1000", "65536"]);
+    states_what_it_adds(mpi, ["allreduce", "1000", "65536"]);
 }

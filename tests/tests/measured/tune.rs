@@ -1,9 +1,8 @@
 //! `mpisee-bench tune`: a slow algorithm that is forced by variables is found and undone.
 
-use crate::alone;
 use mpisee_bench::collective::Collective;
 use mpisee_bench::tune::selection::{FILE, Selection, Tree};
-use mpisee_tests::{Mpi, Place, Run, dist, within};
+use mpisee_tests::{Mpi, Place, Run, case, dist, within};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Output;
@@ -91,117 +90,112 @@ fn exported(file: &Path) -> Variables {
 }
 
 /// At least nine tenths of what the planted algorithms lose come back, on each of three operations.
-#[test]
-fn a_planted_bad_default_is_undone() {
-    alone(|mpi| {
-        if !mpi.library().with_file_name("mpisee-bench").exists() {
-            return;
-        }
-        let place = Place::new();
-        let pattern = place.path("three.pattern");
-        // Each on a communicator of its own.
-        let step = |operation: &str| format!("step\n  {operation} on 0..p : n\n");
-        std::fs::write(&pattern, operations(mpi).map(step).concat()).unwrap();
-        let words = format!("run {} --sizes {BYTES} --repetitions 20 --least-ms 5", pattern.display());
-        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
-        let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
-        let planted = plant(mpi);
-        let profile = profiled.directory().display().to_string();
-        let said = tune(
-            &place,
-            mpi,
-            &[&profile, "--rounds", "9", "--share", "99", "--format", "json", "-o", "t"],
-            &[],
-            &planted,
-        );
-        let errors = String::from_utf8_lossy(&said.stderr).into_owned();
-        assert!(said.status.success(), "{errors}");
-        let found: serde_json::Value = serde_json::from_slice(&said.stdout).expect("it is JSON");
-        for operation in operations(mpi) {
-            let choices = found["choices"].as_array().expect("a list");
-            let it = choices.iter().find(|it| it["call"] == operation).expect("it is tuned");
-            assert!(it["better"].is_string() && it["difference"]["high"].as_f64() < Some(0.0), "{it}");
-        }
-        let mut tuned = planted.clone();
-        tuned.extend(exported(&place.path("t.env")));
-        let settings = [Variables::new(), planted, tuned];
-        let mut least = [(); 3].map(|()| BTreeMap::<&str, f64>::new());
-        for _ in 0..5 {
-            for (least, variables) in least.iter_mut().zip(&settings) {
-                for (operation, time_s) in times(mpi, variables) {
-                    let of = least.entry(operation).or_insert(f64::INFINITY);
-                    *of = of.min(time_s);
-                }
+#[case]
+fn a_planted_bad_default_is_undone(mpi: &Mpi) {
+    if !mpi.library().with_file_name("mpisee-bench").exists() {
+        return;
+    }
+    let place = Place::new();
+    let pattern = place.path("three.pattern");
+    // Each on a communicator of its own.
+    let step = |operation: &str| format!("step\n  {operation} on 0..p : n\n");
+    std::fs::write(&pattern, operations(mpi).map(step).concat()).unwrap();
+    let words = format!("run {} --sizes {BYTES} --repetitions 20 --least-ms 5", pattern.display());
+    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
+    let planted = plant(mpi);
+    let profile = profiled.directory().display().to_string();
+    let said = tune(
+        &place,
+        mpi,
+        &[&profile, "--rounds", "9", "--share", "99", "--format", "json", "-o", "t"],
+        &[],
+        &planted,
+    );
+    let errors = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.status.success(), "{errors}");
+    let found: serde_json::Value = serde_json::from_slice(&said.stdout).expect("it is JSON");
+    for operation in operations(mpi) {
+        let choices = found["choices"].as_array().expect("a list");
+        let it = choices.iter().find(|it| it["call"] == operation).expect("it is tuned");
+        assert!(it["better"].is_string() && it["difference"]["high"].as_f64() < Some(0.0), "{it}");
+    }
+    let mut tuned = planted.clone();
+    tuned.extend(exported(&place.path("t.env")));
+    let settings = [Variables::new(), planted, tuned];
+    let mut least = [(); 3].map(|()| BTreeMap::<&str, f64>::new());
+    for _ in 0..5 {
+        for (least, variables) in least.iter_mut().zip(&settings) {
+            for (operation, time_s) in times(mpi, variables) {
+                let of = least.entry(operation).or_insert(f64::INFINITY);
+                *of = of.min(time_s);
             }
         }
-        let [none, planted, tuned] = least;
-        for operation in operations(mpi) {
-            let [none_s, planted_s, tuned_s] = [&none, &planted, &tuned].map(|it| it[operation]);
-            let back = (planted_s - tuned_s) / (planted_s - none_s);
-            eprintln!(
-                "{}: {operation}: {none_s} s, planted {planted_s} s, tuned {tuned_s} s: {back} of the loss comes back",
-                mpi.name
-            );
-            assert!(planted_s > 1.5 * none_s, "{operation}: {none_s} {planted_s}");
-            assert!(back >= 0.9, "{operation}: {none_s} {planted_s} {tuned_s}");
-        }
-    });
+    }
+    let [none, planted, tuned] = least;
+    for operation in operations(mpi) {
+        let [none_s, planted_s, tuned_s] = [&none, &planted, &tuned].map(|it| it[operation]);
+        let back = (planted_s - tuned_s) / (planted_s - none_s);
+        mpisee_tests::note!(
+            "{}: {operation}: {none_s} s, planted {planted_s} s, tuned {tuned_s} s: {back} of the loss comes back",
+            mpi.name
+        );
+        assert!(planted_s > 1.5 * none_s, "{operation}: {none_s} {planted_s}");
+        assert!(back >= 0.9, "{operation}: {none_s} {planted_s} {tuned_s}");
+    }
 }
 
 /// The program itself is measured without and with what was found, in turn: what a planted algorithm loses comes back, and is said as
 /// a difference with its interval.
-#[test]
-fn a_program_gets_back_what_a_planted_default_loses() {
-    alone(|mpi| {
-        if !mpi.library().with_file_name("mpisee-bench").exists() {
-            return;
+#[case]
+fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
+    if !mpi.library().with_file_name("mpisee-bench").exists() {
+        return;
+    }
+    let words = ["2097152", "400"];
+    // It copies the blocks several times, which takes as much longer on cores that others use, too.
+    let planted: &[(&str, &str)] = match is_open_mpi(mpi) {
+        true => {
+            &[("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"), ("OMPI_MCA_coll_tuned_alltoall_algorithm", "3")]
         }
-        let words = ["2097152", "400"];
-        // It copies the blocks several times, which takes as much longer on cores that others use, too.
-        let planted: &[(&str, &str)] = match is_open_mpi(mpi) {
-            true => &[
-                ("OMPI_MCA_coll_tuned_use_dynamic_rules", "1"),
-                ("OMPI_MCA_coll_tuned_alltoall_algorithm", "3"),
-            ],
-            false => &[("MPIR_CVAR_ALLTOALL_INTRA_ALGORITHM", "brucks")],
-        };
-        let planted: Variables =
-            planted.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let run = words.into_iter().fold(Run::new(mpi, "replay/exchanges").ranks(RANKS), Run::argument);
-        let profiled = planted.iter().fold(run, |run, (name, value)| run.variable(name, value)).profiled();
-        let profile = profiled.directory().display().to_string();
-        let launcher = mpi.launcher(RANKS, &[]);
-        let program = mpi.compile("replay/exchanges");
-        // MPICH binds no ranks by itself: two that share a core wait for each other's turns.
-        let bound: &[&str] = if is_open_mpi(mpi) { &[] } else { &["-bind-to", "core"] };
-        let all = std::iter::once(launcher.get_program())
-            .chain(bound.iter().map(std::ffi::OsStr::new))
-            .chain(launcher.get_args());
-        let command: Vec<String> = all
-            .map(|word| word.to_string_lossy().into_owned())
-            .chain([program.display().to_string()])
-            .chain(words.map(str::to_owned))
-            .collect();
-        let place = Place::new();
-        let command = command.join(" ");
-        let options = ["--rounds", "9", "--share", "99", "--program", &command, "--pairs", "12", "-o", "t"];
-        let said = tune(&place, mpi, &[&[&*profile][..], &options].concat(), bound, &planted);
-        let [text, errors] = [&said.stdout, &said.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
-        assert!(said.status.success(), "{errors}");
-        let line = text.lines().find(|line| line.starts_with("The program: ")).expect(&text);
-        eprintln!("{}: {line}", mpi.name);
-        // The program: 1.20 s without, 0.512 s with them: -57.3 % [-61.4, -53.2] (95 % of 12 pairs of runs).
-        let (_, figures) = line.split_once("with them: ").expect(line);
-        let (figures, confidence) = figures.split_once(" (").expect(line);
-        assert_eq!(confidence, "95 % of 12 pairs of runs).", "the interval excludes no difference");
-        let (median, interval) = figures.split_once(" % [").expect(line);
-        let (low, high) = interval.trim_end_matches(']').split_once(", ").expect(line);
-        let [median, low, high] = [median, low, high].map(|it| it.parse::<f64>().expect(line));
-        assert!(low <= median && median <= high && high < 0.0, "{line}");
-        // All that was found is written, and nothing else: the environment of the second run of each pair.
-        assert!(!exported(&place.path("t.env")).is_empty());
-        assert!(text.contains("Use them with: . "), "{text}");
-    });
+        false => &[("MPIR_CVAR_ALLTOALL_INTRA_ALGORITHM", "brucks")],
+    };
+    let planted: Variables =
+        planted.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let run = words.into_iter().fold(Run::new(mpi, "replay/exchanges").ranks(RANKS), Run::argument);
+    let profiled = planted.iter().fold(run, |run, (name, value)| run.variable(name, value)).profiled();
+    let profile = profiled.directory().display().to_string();
+    let launcher = mpi.launcher(RANKS, &[]);
+    let program = mpi.compile("replay/exchanges");
+    // MPICH binds no ranks by itself: two that share a core wait for each other's turns.
+    let bound: &[&str] = if is_open_mpi(mpi) { &[] } else { &["-bind-to", "core"] };
+    let all = std::iter::once(launcher.get_program())
+        .chain(bound.iter().map(std::ffi::OsStr::new))
+        .chain(launcher.get_args());
+    let command: Vec<String> = all
+        .map(|word| word.to_string_lossy().into_owned())
+        .chain([program.display().to_string()])
+        .chain(words.map(str::to_owned))
+        .collect();
+    let place = Place::new();
+    let command = command.join(" ");
+    let options = ["--rounds", "9", "--share", "99", "--program", &command, "--pairs", "12", "-o", "t"];
+    let said = tune(&place, mpi, &[&[&*profile][..], &options].concat(), bound, &planted);
+    let [text, errors] = [&said.stdout, &said.stderr].map(|it| String::from_utf8_lossy(it).into_owned());
+    assert!(said.status.success(), "{errors}");
+    let line = text.lines().find(|line| line.starts_with("The program: ")).expect(&text);
+    mpisee_tests::note!("{}: {line}", mpi.name);
+    // The program: 1.20 s without, 0.512 s with them: -57.3 % [-61.4, -53.2] (95 % of 12 pairs of runs).
+    let (_, figures) = line.split_once("with them: ").expect(line);
+    let (figures, confidence) = figures.split_once(" (").expect(line);
+    assert_eq!(confidence, "95 % of 12 pairs of runs).", "the interval excludes no difference");
+    let (median, interval) = figures.split_once(" % [").expect(line);
+    let (low, high) = interval.trim_end_matches(']').split_once(", ").expect(line);
+    let [median, low, high] = [median, low, high].map(|it| it.parse::<f64>().expect(line));
+    assert!(low <= median && median <= high && high < 0.0, "{line}");
+    // All that was found is written, and nothing else: the environment of the second run of each pair.
+    assert!(!exported(&place.path("t.env")).is_empty());
+    assert!(text.contains("Use them with: . "), "{text}");
 }
 
 /// The tree by which this MPICH selects algorithms, as a run for `tune` reports it.
@@ -230,127 +224,114 @@ fn exchanges(mpi: &Mpi, file: &str) -> Vec<f64> {
 }
 
 /// MPICH takes an algorithm from a selection file for the sizes that the file says, and for no others.
-#[test]
-fn a_selection_of_mpich_holds_for_its_sizes() {
-    alone(|mpi| {
-        if is_open_mpi(mpi) || !mpi.library().with_file_name("mpisee-bench").exists() {
-            return;
+#[case]
+fn a_selection_of_mpich_holds_for_its_sizes(mpi: &Mpi) {
+    if is_open_mpi(mpi) || !mpi.library().with_file_name("mpisee-bench").exists() {
+        return;
+    }
+    let place = Place::new();
+    let own = own_selection(mpi, &place);
+    // On two ranks it copies all blocks three times, where others copy them once.
+    let algorithm = "MPIR_Alltoall_intra_brucks".to_owned();
+    assert!(own.algorithms(Collective::Alltoall).contains(&algorithm), "{own:?}");
+    // In all, a block to each of two ranks.
+    let bytes = [512 << 10, (1 << 20) - 1];
+    let slow = Selection { collective: Collective::Alltoall, members: vec![RANKS], bytes, algorithm };
+    let files = [own.clone(), own.selecting(&[slow])].map(|tree| tree.text());
+    let mut least = [(); 2].map(|()| vec![f64::INFINITY; 3]);
+    for round in 0..5 {
+        for (number, text) in files.iter().enumerate() {
+            let file = place.path(&format!("{number}.json"));
+            std::fs::write(&file, text).unwrap();
+            let found = exchanges(mpi, &file.display().to_string());
+            least[number].iter_mut().zip(&found).for_each(|(least, found)| *least = least.min(*found));
         }
-        let place = Place::new();
-        let own = own_selection(mpi, &place);
-        // On two ranks it copies all blocks three times, where others copy them once.
-        let algorithm = "MPIR_Alltoall_intra_brucks".to_owned();
-        assert!(own.algorithms(Collective::Alltoall).contains(&algorithm), "{own:?}");
-        // In all, a block to each of two ranks.
-        let bytes = [512 << 10, (1 << 20) - 1];
-        let slow = Selection { collective: Collective::Alltoall, members: vec![RANKS], bytes, algorithm };
-        let files = [own.clone(), own.selecting(&[slow])].map(|tree| tree.text());
-        let mut least = [(); 2].map(|()| vec![f64::INFINITY; 3]);
-        for round in 0..5 {
-            for (number, text) in files.iter().enumerate() {
-                let file = place.path(&format!("{number}.json"));
-                std::fs::write(&file, text).unwrap();
-                let found = exchanges(mpi, &file.display().to_string());
-                least[number].iter_mut().zip(&found).for_each(|(least, found)| *least = least.min(*found));
-            }
-            eprintln!("{}: round {round}: {least:?}", mpi.name);
-        }
-        let [without, with] = least;
-        assert!(with[1] > 1.5 * without[1], "{without:?} {with:?}");
-        assert!(with[0] < 1.3 * without[0] && with[2] < 1.3 * without[2], "{without:?} {with:?}");
-    });
+        mpisee_tests::note!("{}: round {round}: {least:?}", mpi.name);
+    }
+    let [without, with] = least;
+    assert!(with[1] > 1.5 * without[1], "{without:?} {with:?}");
+    assert!(with[0] < 1.3 * without[0] && with[2] < 1.3 * without[2], "{without:?} {with:?}");
 }
 
 /// Of an operation with messages of two sizes, MPICH's choices are for each of them.
-#[test]
-fn choices_of_mpich_are_by_size_where_there_are_several() {
-    alone(|mpi| {
-        if is_open_mpi(mpi) || !mpi.library().with_file_name("mpisee-bench").exists() {
-            return;
-        }
-        let place = Place::new();
-        let pattern = place.path("two.pattern");
-        std::fs::write(&pattern, "step\n  MPI_Alltoall : n\nstep\n  MPI_Alltoall : 64*n\n").unwrap();
-        let words = format!("run {} --sizes 4k --repetitions 20 --least-ms 5", pattern.display());
-        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
-        let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
-        let profile = profiled.directory().display().to_string();
-        let words = [&*profile, "--rounds", "6", "--share", "100", "--format", "json", "-o", "t"];
-        let said = tune(&place, mpi, &words, &[], &Variables::new());
-        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-        let found: serde_json::Value = serde_json::from_slice(&said.stdout).expect("it is JSON");
-        let choices = found["choices"].as_array().expect("a list");
-        let exchanges: Vec<_> = choices.iter().filter(|it| it["call"] == "MPI_Alltoall").collect();
-        let mut sizes: Vec<[Option<u64>; 2]> =
-            exchanges.iter().map(|it| [it["size_min"].as_u64(), it["size_max"].as_u64()]).collect();
-        sizes.sort_unstable();
-        assert_eq!(sizes, [[Some(8 << 10), Some((16 << 10) - 1)], [Some(512 << 10), Some((1 << 20) - 1)]]);
-        for it in exchanges {
-            let tried = it["tried"].as_array().expect("a list");
-            assert!(tried.iter().any(|it| it["name"] == "brucks" && it["difference"].is_object()), "{it}");
-            assert!(tried.iter().all(|it| it["fails"].is_null()), "{it}");
-            assert_eq!((&it["now"], &it["members"]), (&"MPICH's choice".into(), &vec![RANKS].into()));
-        }
-        // A file is written where something is better for certain.
-        let is_written = found["variables"].get(FILE).is_some();
-        assert_eq!(is_written, place.path("t.rules").exists(), "{found}");
-    });
+#[case]
+fn choices_of_mpich_are_by_size_where_there_are_several(mpi: &Mpi) {
+    if is_open_mpi(mpi) || !mpi.library().with_file_name("mpisee-bench").exists() {
+        return;
+    }
+    let place = Place::new();
+    let pattern = place.path("two.pattern");
+    std::fs::write(&pattern, "step\n  MPI_Alltoall : n\nstep\n  MPI_Alltoall : 64*n\n").unwrap();
+    let words = format!("run {} --sizes 4k --repetitions 20 --least-ms 5", pattern.display());
+    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
+    let profile = profiled.directory().display().to_string();
+    let words = [&*profile, "--rounds", "6", "--share", "100", "--format", "json", "-o", "t"];
+    let said = tune(&place, mpi, &words, &[], &Variables::new());
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let found: serde_json::Value = serde_json::from_slice(&said.stdout).expect("it is JSON");
+    let choices = found["choices"].as_array().expect("a list");
+    let exchanges: Vec<_> = choices.iter().filter(|it| it["call"] == "MPI_Alltoall").collect();
+    let mut sizes: Vec<[Option<u64>; 2]> =
+        exchanges.iter().map(|it| [it["size_min"].as_u64(), it["size_max"].as_u64()]).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, [[Some(8 << 10), Some((16 << 10) - 1)], [Some(512 << 10), Some((1 << 20) - 1)]]);
+    for it in exchanges {
+        let tried = it["tried"].as_array().expect("a list");
+        assert!(tried.iter().any(|it| it["name"] == "brucks" && it["difference"].is_object()), "{it}");
+        assert!(tried.iter().all(|it| it["fails"].is_null()), "{it}");
+        assert_eq!((&it["now"], &it["members"]), (&"MPICH's choice".into(), &vec![RANKS].into()));
+    }
+    // A file is written where something is better for certain.
+    let is_written = found["variables"].get(FILE).is_some();
+    assert_eq!(is_written, place.path("t.rules").exists(), "{found}");
 }
 
 /// For a task that `tune` cannot do there is one sentence, and nothing is left behind.
-#[test]
-fn what_cannot_be_tuned_is_said() {
-    alone(|mpi| {
-        if !mpi.library().with_file_name("mpisee-bench").exists() {
-            return;
-        }
-        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
-        let words = "collective allreduce --sizes 4k --repetitions 20 --least-ms 5";
-        let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
-        let profile = profiled.directory().display().to_string();
-        let says = |launched_with: &[&str], variables: &[(&str, &str)], expected: &str| {
-            let place = Place::new();
-            let variables =
-                variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
-            let said = tune(&place, mpi, &[&profile, "--rounds", "6"], launched_with, &variables);
-            let text = String::from_utf8_lossy(&said.stderr).into_owned();
-            assert_eq!(said.status.code(), Some(2), "{text}");
-            let what_comes = |line: &&str| line.contains(" algorithms for ") && line.contains(" runs of ");
-            let sentences: Vec<&str> = text.lines().filter(|line| !what_comes(line)).collect();
-            assert!(sentences.len() == 1 && sentences[0].contains(expected), "{text}\n{expected}");
-            let left: Vec<_> =
-                std::fs::read_dir(place.folder()).unwrap().map(|it| it.unwrap().file_name()).collect();
-            assert_eq!(left, ["segments"]);
-        };
-        if is_open_mpi(mpi) {
-            let sleeping = "coll_tuned_bcast_algorithm is set to 3, which has no effect while";
-            says(&[], &[("OMPI_MCA_coll_tuned_bcast_algorithm", "3")], sleeping);
-            let (rules, algorithm) =
-                ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename");
-            says(
-                &[],
-                &[(rules, "1"), (algorithm, "/nowhere")],
-                "takes its algorithms from the rules file /nowhere",
-            );
-            let forced = [
-                "--mca",
-                "coll_tuned_use_dynamic_rules",
-                "1",
-                "--mca",
-                "coll_tuned_allreduce_algorithm",
-                "1",
-            ];
-            says(&forced, &[], "the launcher's command line or a file of settings has the last word");
-        } else {
-            says(
-                &[],
-                &[("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM", "frobnicate")],
-                "the run without a change failed",
-            );
-        }
-        let inside = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
-        let words = format!("tune {profile} -- mpirun");
-        let inside = words.split_whitespace().fold(inside, Run::argument).exits_with(2).plain();
-        assert_eq!(inside.stderr.matches("tune starts mpirun itself").count(), 1, "{}", inside.stderr);
-    });
+#[case]
+fn what_cannot_be_tuned_is_said(mpi: &Mpi) {
+    if !mpi.library().with_file_name("mpisee-bench").exists() {
+        return;
+    }
+    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let words = "collective allreduce --sizes 4k --repetitions 20 --least-ms 5";
+    let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
+    let profile = profiled.directory().display().to_string();
+    let says = |launched_with: &[&str], variables: &[(&str, &str)], expected: &str| {
+        let place = Place::new();
+        let variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let said = tune(&place, mpi, &[&profile, "--rounds", "6"], launched_with, &variables);
+        let text = String::from_utf8_lossy(&said.stderr).into_owned();
+        assert_eq!(said.status.code(), Some(2), "{text}");
+        let what_comes = |line: &&str| line.contains(" algorithms for ") && line.contains(" runs of ");
+        let sentences: Vec<&str> = text.lines().filter(|line| !what_comes(line)).collect();
+        assert!(sentences.len() == 1 && sentences[0].contains(expected), "{text}\n{expected}");
+        let left: Vec<_> =
+            std::fs::read_dir(place.folder()).unwrap().map(|it| it.unwrap().file_name()).collect();
+        assert_eq!(left, ["segments"]);
+    };
+    if is_open_mpi(mpi) {
+        let sleeping = "coll_tuned_bcast_algorithm is set to 3, which has no effect while";
+        says(&[], &[("OMPI_MCA_coll_tuned_bcast_algorithm", "3")], sleeping);
+        let (rules, algorithm) =
+            ("OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_dynamic_rules_filename");
+        says(
+            &[],
+            &[(rules, "1"), (algorithm, "/nowhere")],
+            "takes its algorithms from the rules file /nowhere",
+        );
+        let forced =
+            ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "1"];
+        says(&forced, &[], "the launcher's command line or a file of settings has the last word");
+    } else {
+        says(
+            &[],
+            &[("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM", "frobnicate")],
+            "the run without a change failed",
+        );
+    }
+    let inside = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let words = format!("tune {profile} -- mpirun");
+    let inside = words.split_whitespace().fold(inside, Run::argument).exits_with(2).plain();
+    assert_eq!(inside.stderr.matches("tune starts mpirun itself").count(), 1, "{}", inside.stderr);
 }

@@ -1,8 +1,7 @@
 //! `mpisee-through waits` on real programs: who is late in a known way is named, and caused as much as the program's own books
 //! say.
 
-use crate::alone;
-use mpisee_tests::{Finished, Mpi, Run, through};
+use mpisee_tests::{Finished, Mpi, Run, case, through};
 use std::collections::BTreeMap;
 
 /// Seconds that a rank caused and suffered.
@@ -50,19 +49,25 @@ fn answer(finished: &Finished, call: &str) -> (Waiting, Vec<(String, String)>) {
 /// Each rank's part is within a tenth of all waiting, and what stands out is what was planted. On a machine that does other
 /// things ranks are late that wait for a core: only where the planted ones caused nearly all of the waiting, by the books, they are to
 /// be named.
-fn finds(kind: &str, [calls, us]: [u32; 2], ranks: u32, call: &str, late: &[u32], planted: &[(&str, &str)]) {
-    alone(|mpi| {
-        let finished = run(mpi, kind, calls, us, ranks);
-        let what = format!("{kind} {calls}");
-        let (truth, findings) = agrees(&what, &finished, call);
-        let all: f64 = truth.values().map(|[_, suffered]| suffered).sum();
-        let by_late: f64 = late.iter().map(|rank| truth[rank][0]).sum();
-        if by_late > 0.9 * all {
-            let found: Vec<(&str, &str)> =
-                findings.iter().map(|(kind, ranks)| (kind.as_str(), ranks.as_str())).collect();
-            assert_eq!(found, planted, "{what}");
-        }
-    });
+fn finds(
+    mpi: &Mpi,
+    kind: &str,
+    [calls, us]: [u32; 2],
+    ranks: u32,
+    call: &str,
+    late: &[u32],
+    planted: &[(&str, &str)],
+) {
+    let finished = run(mpi, kind, calls, us, ranks);
+    let what = format!("{kind} {calls}");
+    let (truth, findings) = agrees(&what, &finished, call);
+    let all: f64 = truth.values().map(|[_, suffered]| suffered).sum();
+    let by_late: f64 = late.iter().map(|rank| truth[rank][0]).sum();
+    if by_late > 0.9 * all {
+        let found: Vec<(&str, &str)> =
+            findings.iter().map(|(kind, ranks)| (kind.as_str(), ranks.as_str())).collect();
+        assert_eq!(found, planted, "{what}");
+    }
 }
 
 /// Checks the parts of the ranks against the program's books; returns these, and what stands out.
@@ -81,78 +86,72 @@ fn agrees(what: &str, finished: &Finished, call: &str) -> (Waits, Vec<(String, S
     (expected, findings)
 }
 
-#[test]
-fn messages_while_recording_is_off_change_nothing() {
-    alone(|mpi| {
-        for [messages, unrecorded, us] in [[19, 2000, 20_000], [100, 20_000, 3000]] {
-            let run = Run::new(mpi, "waits/switched").ranks(3);
-            let finished = run.argument(messages).argument(unrecorded).argument(us).profiled();
-            agrees(&format!("{messages} and {unrecorded}"), &finished, "messages");
-        }
-    });
+#[case]
+fn messages_while_recording_is_off_change_nothing(mpi: &Mpi) {
+    for [messages, unrecorded, us] in [[19, 2000, 20_000], [100, 20_000, 3000]] {
+        let run = Run::new(mpi, "waits/switched").ranks(3);
+        let finished = run.argument(messages).argument(unrecorded).argument(us).profiled();
+        agrees(&format!("{messages} and {unrecorded}"), &finished, "messages");
+    }
 }
 
-#[test]
-fn one_late_rank() {
-    finds("one", [100, 5000], 3, "MPI_Allreduce", &[1], &[("late rank", "1")]);
-    finds("one", [1200, 2000], 3, "MPI_Allreduce", &[1], &[("late rank", "1")]);
+#[case]
+fn one_late_rank(mpi: &Mpi) {
+    finds(mpi, "one", [100, 5000], 3, "MPI_Allreduce", &[1], &[("late rank", "1")]);
+    finds(mpi, "one", [1200, 2000], 3, "MPI_Allreduce", &[1], &[("late rank", "1")]);
 }
 
-#[test]
-fn two_late_ranks() {
-    finds("two", [60, 20000], 4, "MPI_Allreduce", &[1, 2], &[("late ranks", "1, 2")]);
+#[case]
+fn two_late_ranks(mpi: &Mpi) {
+    finds(mpi, "two", [60, 20000], 4, "MPI_Allreduce", &[1, 2], &[("late ranks", "1, 2")]);
 }
 
-#[test]
-fn ranks_that_are_late_in_turn() {
-    finds("alternating", [100, 5000], 3, "MPI_Allreduce", &[1, 2], &[("alternating", "1, 2")]);
+#[case]
+fn ranks_that_are_late_in_turn(mpi: &Mpi) {
+    finds(mpi, "alternating", [100, 5000], 3, "MPI_Allreduce", &[1, 2], &[("alternating", "1, 2")]);
     // With more ranks than cores, ranks are late that wait for a core.
-    finds("alternating", [1200, 5000], 2, "MPI_Allreduce", &[0, 1], &[("alternating", "0, 1")]);
+    finds(mpi, "alternating", [1200, 5000], 2, "MPI_Allreduce", &[0, 1], &[("alternating", "0, 1")]);
 }
 
-#[test]
-fn a_rank_that_is_ever_later() {
-    finds("growing", [100, 5000], 3, "MPI_Allreduce", &[1], &[("late rank", "1"), ("growing", "")]);
+#[case]
+fn a_rank_that_is_ever_later(mpi: &Mpi) {
+    finds(mpi, "growing", [100, 5000], 3, "MPI_Allreduce", &[1], &[("late rank", "1"), ("growing", "")]);
 }
 
-#[test]
-fn a_late_root() {
-    finds("root", [100, 5000], 3, "MPI_Bcast", &[1], &[("late root", "1")]);
+#[case]
+fn a_late_root(mpi: &Mpi) {
+    finds(mpi, "root", [100, 5000], 3, "MPI_Bcast", &[1], &[("late root", "1")]);
 }
 
-#[test]
-fn a_root_that_may_have_waited_has_that_in_its_interval() {
-    alone(|mpi| {
-        let finished = run(mpi, "long", 60, 20_000, 2);
-        let (answer, findings) = answer(&finished, "MPI_Bcast");
-        let truth = true_waits(&finished);
-        let (suffered_s, caused_s) = (truth[&0][1], truth[&1][0]);
-        assert!(suffered_s > 60.0 * 0.01, "the program's books: {truth:?}");
-        for ([low, high], truth_s) in [(answer[&0][1], suffered_s), (answer[&1][0], caused_s)] {
-            assert!(low < 0.1 * truth_s && truth_s < 1.1 * high, "{answer:?} instead of {truth:?}");
-        }
-        assert!(findings.is_empty(), "nobody is accused of what was not measured: {findings:?}");
-    });
+#[case]
+fn a_root_that_may_have_waited_has_that_in_its_interval(mpi: &Mpi) {
+    let finished = run(mpi, "long", 60, 20_000, 2);
+    let (answer, findings) = answer(&finished, "MPI_Bcast");
+    let truth = true_waits(&finished);
+    let (suffered_s, caused_s) = (truth[&0][1], truth[&1][0]);
+    assert!(suffered_s > 60.0 * 0.01, "the program's books: {truth:?}");
+    for ([low, high], truth_s) in [(answer[&0][1], suffered_s), (answer[&1][0], caused_s)] {
+        assert!(low < 0.1 * truth_s && truth_s < 1.1 * high, "{answer:?} instead of {truth:?}");
+    }
+    assert!(findings.is_empty(), "nobody is accused of what was not measured: {findings:?}");
 }
 
-#[test]
-fn a_rank_for_which_the_root_waits() {
-    finds("leaf", [100, 5000], 3, "MPI_Reduce", &[2], &[("late rank", "2")]);
+#[case]
+fn a_rank_for_which_the_root_waits(mpi: &Mpi) {
+    finds(mpi, "leaf", [100, 5000], 3, "MPI_Reduce", &[2], &[("late rank", "2")]);
 }
 
-#[test]
-fn late_ranks_on_the_rows_of_a_grid() {
-    finds("rows", [100, 5000], 4, "MPI_Allreduce", &[1, 3], &[("late rank", "1"), ("late rank", "3")]);
+#[case]
+fn late_ranks_on_the_rows_of_a_grid(mpi: &Mpi) {
+    finds(mpi, "rows", [100, 5000], 4, "MPI_Allreduce", &[1, 3], &[("late rank", "1"), ("late rank", "3")]);
 }
 
-#[test]
-fn nobody_is_blamed_where_nobody_is_late() {
-    alone(|mpi| {
-        let finished = run(mpi, "sound", 2000, 300, 2);
-        let (answer, findings) = answer(&finished, "MPI_Allreduce");
-        let expected = true_waits(&finished);
-        assert_eq!(answer.len(), 2);
-        let is_even = expected[&0][0].max(expected[&1][0]) < 0.6 * (expected[&0][0] + expected[&1][0]);
-        assert!(findings.is_empty() || !is_even, "{findings:?}, {expected:?}");
-    });
+#[case]
+fn nobody_is_blamed_where_nobody_is_late(mpi: &Mpi) {
+    let finished = run(mpi, "sound", 2000, 300, 2);
+    let (answer, findings) = answer(&finished, "MPI_Allreduce");
+    let expected = true_waits(&finished);
+    assert_eq!(answer.len(), 2);
+    let is_even = expected[&0][0].max(expected[&1][0]) < 0.6 * (expected[&0][0] + expected[&1][0]);
+    assert!(findings.is_empty() || !is_even, "{findings:?}, {expected:?}");
 }

@@ -15,6 +15,7 @@ use clap::Args;
 use figures::{Figures, OperationOfMpi};
 use std::fs::File;
 use std::process::{Command, Stdio};
+use std::thread;
 use trace::{Recorded, Sources};
 
 /// The figures that hold.
@@ -46,10 +47,15 @@ pub fn footprint(wish: &FootprintArgs) -> Result<()> {
     let file = root().join(FILE);
     let held = figures::read(&file)?;
     let mut found = Figures::new();
-    for flavour in mpi::find(wish.wanted.mpicc())? {
-        let recorded = record(&flavour)?;
+    let flavours = mpi::find(wish.wanted.mpicc())?;
+    let all: Vec<Result<Recorded>> = thread::scope(|scope| {
+        let runs: Vec<_> = flavours.iter().map(|flavour| scope.spawn(|| record(flavour))).collect();
+        runs.into_iter().map(|run| run.join().unwrap_or_else(|_| bail!("reading a trace panicked"))).collect()
+    });
+    for (flavour, recorded) in flavours.iter().zip(all) {
+        let recorded = recorded?;
         if let Some(operation) = &wish.lines {
-            print_lines(&flavour, &recorded, operation)?;
+            print_lines(flavour, &recorded, operation)?;
         }
         for (operation, figure) in recorded.figures() {
             found.insert(OperationOfMpi { flavour: flavour.name.clone(), operation }, figure);

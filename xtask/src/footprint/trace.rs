@@ -12,6 +12,8 @@ const PAGE_BYTES: u64 = 4096;
 /// Stores by which `bench/call_cost.c` marks the begin and end of an operation, eight bytes for each operation.
 const MARKS: u64 = 0x5eed_0000_0000;
 const MARKS_BYTES: u64 = 4096;
+/// How lackey prints a store to a mark.
+const BEGIN_OF_MARKS: &[u8] = b" S 5eed";
 
 /// Libraries that the profiler and MPI both call: what they do is done for the caller.
 const SHARED: [&str; 6] = ["libc.so", "libm.so", "libgcc_s.so", "libpthread.so", "ld-linux", "[vdso]"];
@@ -54,6 +56,10 @@ pub fn windows(trace: impl Read) -> Result<Vec<Window>> {
         if reader.read_until(b'\n', &mut line)? == 0 {
             ensure!(open.is_none(), "the trace ends within an operation");
             return Ok(windows);
+        }
+        // Nearly all of the trace is of MPI_Init and MPI_Finalize.
+        if open.is_none() && !line.starts_with(BEGIN_OF_MARKS) {
+            continue;
         }
         let Some((kind, span)) = access(&line) else { continue };
         if kind == b'S' && (MARKS..MARKS + MARKS_BYTES).contains(&span.begin) {

@@ -3,7 +3,7 @@
 use super::{LIMIT, installation, left};
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{CopyMode, CopyRow, Memory, MessageEnd, Row, StagedRow};
-use mpisee_tests::{Mpi, dist, on_each_mpi, root, within};
+use mpisee_tests::{Mpi, case, dist, root, within};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -104,92 +104,81 @@ fn check(directory: &Path, said: &str, at_end: Option<(u64, u64)>) {
     assert!(staged_rows.iter().all(|row| row.time_s.0 > 0.0), "{staged_rows:#?}");
 }
 
-#[test]
-fn copies_for_messages_are_staged_once_on_their_communicator() {
-    on_each_mpi(|mpi| {
-        let prefix = installation();
-        let output = run(mpi, prefix.path(), "end", &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        check(&prefix.path().join("test.mpisee"), &said, None);
-        assert_eq!(left(prefix.path()), 0, "nothing is left behind");
-        let answer = Command::new(dist().join("bin/mpisee-through"))
-            .args(["gpu", "test.mpisee", "--by", "staging"])
-            .current_dir(prefix.path())
-            .output()
-            .expect("it starts");
-        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
-        assert!(answer.status.success() && text.contains("W_d1: 11.7 KiB staged, "), "{text}");
-    });
+#[case]
+fn copies_for_messages_are_staged_once_on_their_communicator(mpi: &Mpi) {
+    let prefix = installation();
+    let output = run(mpi, prefix.path(), "end", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    check(&prefix.path().join("test.mpisee"), &said, None);
+    assert_eq!(left(prefix.path()), 0, "nothing is left behind");
+    let answer = Command::new(dist().join("bin/mpisee-through"))
+        .args(["gpu", "test.mpisee", "--by", "staging"])
+        .current_dir(prefix.path())
+        .output()
+        .expect("it starts");
+    let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+    assert!(answer.status.success() && text.contains("W_d1: 11.7 KiB staged, "), "{text}");
 }
 
-#[test]
-fn collectives_stage_what_each_process_sends_and_receives() {
+#[case]
+fn collectives_stage_what_each_process_sends_and_receives(mpi: &Mpi) {
     use MessageEnd::{Received, Sent};
-    on_each_mpi(|mpi| {
-        let prefix = installation();
-        let output = run(mpi, prefix.path(), "collectives", &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        let rows: Vec<StagedRow> = rows(&prefix.path().join("test.mpisee"));
-        let row = |comm, direction, matches, bytes| {
-            (comm, direction, Memory::Host, CopyMode::Blocking, matches, bytes)
-        };
-        // Rank 0 sends 8009 bytes and gets 41, rank 1 sends 41 and gets 8009; both send the other copy, of which the first byte was received.
-        let expected = |rank: u32| {
-            vec![
-                row("W_d2", Sent, 1, 5003),
-                row("W_d2", Received, 1, 5003),
-                row("W_d3", if rank == 0 { Sent } else { Received }, 1, 2003),
-                row("W_d4", Sent, 2, if rank == 0 { 8009 } else { 41 } + 1008),
-            ]
-        };
-        for rank in [0, 1] {
-            assert_eq!(staged(&rows, rank), expected(rank), "rank {rank}\n{said}");
-        }
-    });
+    let prefix = installation();
+    let output = run(mpi, prefix.path(), "collectives", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let rows: Vec<StagedRow> = rows(&prefix.path().join("test.mpisee"));
+    let row =
+        |comm, direction, matches, bytes| (comm, direction, Memory::Host, CopyMode::Blocking, matches, bytes);
+    // Rank 0 sends 8009 bytes and gets 41, rank 1 sends 41 and gets 8009; both send the other copy, of which the first byte was received.
+    let expected = |rank: u32| {
+        vec![
+            row("W_d2", Sent, 1, 5003),
+            row("W_d2", Received, 1, 5003),
+            row("W_d3", if rank == 0 { Sent } else { Received }, 1, 2003),
+            row("W_d4", Sent, 2, if rank == 0 { 8009 } else { 41 } + 1008),
+        ]
+    };
+    for rank in [0, 1] {
+        assert_eq!(staged(&rows, rank), expected(rank), "rank {rank}\n{said}");
+    }
 }
 
-#[test]
-fn copies_of_killed_ranks_are_recovered() {
-    on_each_mpi(|mpi| {
-        let prefix = installation();
-        let output = run(mpi, prefix.path(), "kill", &[]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        let recovered = Command::new(dist().join("bin/mpisee-through"))
-            .args(["recover", "segments", "--output", "recovered.mpisee"])
-            .current_dir(prefix.path())
-            .output()
-            .expect("it starts");
-        assert!(recovered.status.success(), "{said}{}", String::from_utf8_lossy(&recovered.stderr));
-        check(&prefix.path().join("recovered.mpisee"), &said, Some((1, 44)));
-    });
+#[case]
+fn copies_of_killed_ranks_are_recovered(mpi: &Mpi) {
+    let prefix = installation();
+    let output = run(mpi, prefix.path(), "kill", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let recovered = Command::new(dist().join("bin/mpisee-through"))
+        .args(["recover", "segments", "--output", "recovered.mpisee"])
+        .current_dir(prefix.path())
+        .output()
+        .expect("it starts");
+    assert!(recovered.status.success(), "{said}{}", String::from_utf8_lossy(&recovered.stderr));
+    check(&prefix.path().join("recovered.mpisee"), &said, Some((1, 44)));
 }
 
-#[test]
-fn sums_over_ranks_say_that_copies_are_left_out() {
-    on_each_mpi(|mpi| {
-        let prefix = installation();
-        let output = run(mpi, prefix.path(), "end", &["--fold", "1"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let directory = prefix.path().join("test.mpisee");
-        assert_eq!(rows::<CopyRow>(&directory).len(), 0);
-        let profile = Profile::open(&directory).expect("there is a profile");
-        let notes = &profile.run().notes;
-        assert!(notes.iter().any(|it| it.contains("copies between host and GPUs were counted")), "{notes:?}");
-    });
+#[case]
+fn sums_over_ranks_say_that_copies_are_left_out(mpi: &Mpi) {
+    let prefix = installation();
+    let output = run(mpi, prefix.path(), "end", &["--fold", "1"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let directory = prefix.path().join("test.mpisee");
+    assert_eq!(rows::<CopyRow>(&directory).len(), 0);
+    let profile = Profile::open(&directory).expect("there is a profile");
+    let notes = &profile.run().notes;
+    assert!(notes.iter().any(|it| it.contains("copies between host and GPUs were counted")), "{notes:?}");
 }
 
-#[test]
-fn with_gpu_kernels_traced_copies_are_refused_in_one_sentence() {
-    on_each_mpi(|mpi| {
-        let prefix = installation();
-        let sanitizer = driver().display().to_string();
-        let output = run(mpi, prefix.path(), "end", &["--gpu", "--gpu-sanitizer", &sanitizer]);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "{said}");
-        let why = "--gpu and --gpu-copies cannot be had in one run";
-        assert_eq!(said.matches(why).count(), 1, "{said}");
-        assert_eq!(rows::<CopyRow>(&prefix.path().join("test.mpisee")).len(), 0);
-    });
+#[case]
+fn with_gpu_kernels_traced_copies_are_refused_in_one_sentence(mpi: &Mpi) {
+    let prefix = installation();
+    let sanitizer = driver().display().to_string();
+    let output = run(mpi, prefix.path(), "end", &["--gpu", "--gpu-sanitizer", &sanitizer]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let why = "--gpu and --gpu-copies cannot be had in one run";
+    assert_eq!(said.matches(why).count(), 1, "{said}");
+    assert_eq!(rows::<CopyRow>(&prefix.path().join("test.mpisee")).len(), 0);
 }

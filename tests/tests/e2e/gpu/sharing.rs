@@ -7,7 +7,7 @@ use super::{
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow, PeRow};
-use mpisee_tests::{on_each_mpi, within};
+use mpisee_tests::{Mpi, case, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -71,31 +71,28 @@ fn check(profile: &Profile) {
     assert_eq!(profile.run().notes, Vec::<String>::new());
 }
 
-#[test]
-fn imported_memory_has_its_owner_and_what_that_calls_it() {
-    on_each_mpi(|mpi| {
-        for backend in ["sanitizer", "nvbit"] {
-            let prefix = installation();
-            let prefix = prefix.path();
-            add_nvbit(prefix);
-            let options = [&["--gpu-backend", backend], &RECORDS[..]].concat();
-            let library = nvshmem().display().to_string();
-            let output = run_with(mpi, prefix, "gpu/sharing", "", &options, &[&library]);
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert!(output.status.success(), "{backend}: {said}");
-            assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
-            check(&Profile::open(prefix.join("test.mpisee")).expect("it was written"));
+#[case]
+fn imported_memory_has_its_owner_and_what_that_calls_it(mpi: &Mpi) {
+    for backend in ["sanitizer", "nvbit"] {
+        let prefix = installation();
+        let prefix = prefix.path();
+        add_nvbit(prefix);
+        let options = [&["--gpu-backend", backend], &RECORDS[..]].concat();
+        let library = nvshmem().display().to_string();
+        let output = run_with(mpi, prefix, "gpu/sharing", "", &options, &[&library]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{backend}: {said}");
+        assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
+        check(&Profile::open(prefix.join("test.mpisee")).expect("it was written"));
 
-            let objects = ask(prefix, &BY_OBJECT);
-            assert_eq!(sums(&ask(prefix, &BY_ADDRESS)), sums(&objects));
-            let printed = ask(prefix, &["--by", "rank"]);
-            assert!(printed.contains("PEs of NVSHMEM have other numbers than ranks: pes.csv."), "{printed}");
-            let (_, rows) = recorded(prefix);
-            for (peer, warps) in [("fabric ", 6), ("pool ", 7), ("pid ", 2 + 3 + 4 + 1 + 5), ("pe ", 9 + 10)]
-            {
-                let begin = format!(",imported,{peer}");
-                assert_eq!(rows.iter().filter(|row| row.contains(&begin)).count(), warps, "{peer}");
-            }
+        let objects = ask(prefix, &BY_OBJECT);
+        assert_eq!(sums(&ask(prefix, &BY_ADDRESS)), sums(&objects));
+        let printed = ask(prefix, &["--by", "rank"]);
+        assert!(printed.contains("PEs of NVSHMEM have other numbers than ranks: pes.csv."), "{printed}");
+        let (_, rows) = recorded(prefix);
+        for (peer, warps) in [("fabric ", 6), ("pool ", 7), ("pid ", 2 + 3 + 4 + 1 + 5), ("pe ", 9 + 10)] {
+            let begin = format!(",imported,{peer}");
+            assert_eq!(rows.iter().filter(|row| row.contains(&begin)).count(), warps, "{peer}");
         }
-    });
+    }
 }

@@ -52,7 +52,7 @@ impl Case {
 
     /// Runs the program without the profiler and with it, and compares. Both runs end with code 0.
     pub fn run(&self, mpi: &Mpi) -> Finished {
-        eprintln!("{} {}", self.program, self.argument);
+        mpisee_tests::note!("{} {}", self.program, self.argument);
         let place = Place::new();
         let plain = self.prepare(mpi, &place).plain();
         let profiled = self.prepare(mpi, &place).options(self.options).profiled();

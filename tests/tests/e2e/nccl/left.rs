@@ -3,7 +3,7 @@
 use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start, start_and_mark_ends};
 use super::{plugin, sums};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Tables, dist, root, through, within};
+use mpisee_tests::{Tables, case, dist, root, through, within};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn recovered(folder: &Path) -> Tables {
 }
 
 /// The program that comes by `exec` has the process, the rank and a segment of its own.
-#[test]
+#[case]
 fn what_comes_before_exec_is_left_beside_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let again = program().display().to_string();
@@ -42,7 +42,7 @@ fn what_comes_before_exec_is_left_beside_the_profile() {
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
 }
 
-#[test]
+#[case]
 fn a_program_that_comes_by_exec_and_has_no_profile_says_what_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 2, &["exec", "/bin/true"]);
@@ -53,7 +53,7 @@ fn a_program_that_comes_by_exec_and_has_no_profile_says_what_is_left() {
 }
 
 /// As torchrun, of which a process was killed: it ends the others.
-#[test]
+#[case]
 fn who_started_processes_says_what_they_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let segments = folder.path().join("segments");
@@ -76,7 +76,7 @@ fn who_started_processes_says_what_they_left() {
 }
 
 /// A rank that is not the first: the others end before it, and nobody is left who could write a profile.
-#[test]
+#[case]
 fn a_rank_alone_that_calls_exec_says_what_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let wait = "'until [ -e done.0 -a -e done.1 ]; do sleep 0.01; done; exit 0'";
@@ -91,7 +91,7 @@ fn a_rank_alone_that_calls_exec_says_what_is_left() {
 }
 
 /// Children of multiprocessing's fork server are not those of the program, and end without exit handlers as forked ones do.
-#[test]
+#[case]
 fn what_processes_of_python_leave_is_said() {
     for (method, left_by) in [("fork", 2), ("forkserver", 2), ("spawn", 0)] {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -116,7 +116,7 @@ fn what_processes_of_python_leave_is_said() {
 }
 
 /// A forked process is no rank: what it communicates is in no table, and is counted.
-#[test]
+#[case]
 fn calls_of_a_forked_process_are_not_seen() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 2, &["fork"]);
@@ -129,7 +129,7 @@ fn calls_of_a_forked_process_are_not_seen() {
 }
 
 /// Where `mpisee` starts each process, the line of the profile's name is the only one that can name what a killed rank left.
-#[test]
+#[case]
 fn what_a_killed_rank_left_is_said_beside_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = start_and_mark_ends(folder.path(), "first-killed 1");
@@ -144,7 +144,7 @@ fn what_a_killed_rank_left_is_said_beside_the_profile() {
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83)], "{said}");
 }
 
-#[test]
+#[case]
 fn a_single_process_needs_no_room_for_a_segment() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new(dist().join("bin/mpisee"));
@@ -163,7 +163,7 @@ fn a_single_process_needs_no_room_for_a_segment() {
 }
 
 /// A child that comes without the handlers of `fork` has all that the parent has, and exits as a program does.
-#[test]
+#[case]
 fn a_child_leaves_the_profile_to_its_parent() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 1, &["child"]);
@@ -173,7 +173,7 @@ fn a_child_leaves_the_profile_to_its_parent() {
 }
 
 /// Each rank has a communicator of its own, so that one may end while another writes its profile: each is in one profile, and nothing is left.
-#[test]
+#[case]
 fn each_rank_is_in_one_profile_whenever_it_ends() {
     for _ in 0..12 {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -4,7 +4,7 @@
 use super::without_mpi::OF_LAUNCHERS;
 use mpisee_profile::nccl::{Config, ID_BYTES, IN_PROGRESS, INVALID_USAGE, SUCCESS, bytes_of};
 use mpisee_tests::python::{Stack, nvidia};
-use mpisee_tests::{dist, root, within};
+use mpisee_tests::{case, dist, root, within};
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
@@ -76,7 +76,7 @@ fn functions(library: &Path) -> BTreeSet<String> {
     names.filter(|name| name.starts_with("nccl")).collect()
 }
 
-#[test]
+#[case]
 fn functions_are_those_of_the_header_and_the_library() {
     if !Stack::are_there() {
         return;
@@ -94,7 +94,7 @@ fn functions_are_those_of_the_header_and_the_library() {
     assert_eq!(unused.collect::<Vec<_>>(), Vec::<&&str>::new());
 }
 
-#[test]
+#[case]
 fn constants_and_configurations_are_those_of_the_header() {
     if !Stack::are_there() {
         return;
@@ -134,7 +134,7 @@ fn constants_and_configurations_are_those_of_the_header() {
     assert_eq!([name("unnamed"), name("named")], [None, Some(0x1234_5678)]);
 }
 
-#[test]
+#[case]
 fn calls_return_what_they_return_alone() {
     if !Stack::are_there() {
         return;

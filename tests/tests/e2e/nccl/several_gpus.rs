@@ -5,11 +5,11 @@ use super::{library, linked};
 use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::NcclTimeRow;
-use mpisee_tests::{dist, root, within};
+use mpisee_tests::{case, dist, root, within};
 use std::process::Command;
 use std::time::Duration;
 
-#[test]
+#[case]
 fn a_gpu_that_ends_its_part_leaves_the_others_and_groups_with_unknown_calls_have_no_time() {
     let program = library().join("nccl_gpus");
     let mut compiler = Command::new("cc");

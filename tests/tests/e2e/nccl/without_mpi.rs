@@ -4,7 +4,7 @@ use super::{Comm, Sums, library, linked, sums};
 use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::NcclPeerRow;
-use mpisee_tests::{Mpi, Tables, dist, on_each_mpi, root, through, within};
+use mpisee_tests::{Mpi, Tables, case, dist, root, through, within};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -96,49 +96,52 @@ fn assert_consistent(profile: &Path) {
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 }
 
-#[test]
+#[case]
 fn processes_of_a_launcher_have_one_profile() {
-    // Of whichever flavour the library is, and of the one that the launcher takes.
-    let each = |mpi: Option<&Mpi>| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let flavour = mpi.map_or(vec![], |mpi| vec!["--flavour", &mpi.name]);
-        let output = start(folder.path(), &flavour, 3, &[]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(
-            said.contains("mpisee: profile of 3 ranks in test.mpisee") && said.lines().count() == 1,
-            "{said}"
-        );
-        let directory = folder.path().join("test.mpisee");
-        let tables = Tables::read(&directory, &said);
-        assert_eq!(sums(&tables), expected(3), "{said}");
-        let profile = Profile::open(&directory).expect("it was written");
-        let run = profile.run();
-        assert_eq!((run.ranks, run.complete, run.mpi.library.as_str()), (3, true, "none"));
-        assert_eq!((run.not_seen.values().sum::<u64>(), run.notes.len()), (0, 0), "{run:?}");
-        let peers =
-            profile.rows_if_any::<NcclPeerRow>().expect("it can be read").map(|row| row.expect("a row"));
-        let mut ends: Vec<[u64; 5]> = peers
-            .map(|row| {
-                let ranks = [row.rank, row.rank_in_comm.get(), row.peer_in_comm.get()].map(u64::from);
-                [ranks[0], ranks[1], ranks[2], row.sent_bytes, row.received_bytes]
-            })
-            .collect();
-        ends.sort_unstable();
-        let of_rank = |rank: u64| {
-            let (right, left) = ((rank + 1) % 3, (rank + 2) % 3);
-            [[rank, rank, right, 89, 0], [rank, rank, left, 0, 89]]
-        };
-        let mut expected: Vec<[u64; 5]> = (0..3).flat_map(of_rank).collect();
-        expected.sort_unstable();
-        assert_eq!(ends, expected);
-        assert_consistent(&directory);
-        assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
-    };
-    each(None);
-    on_each_mpi(|mpi| each(Some(mpi)));
+    one_profile_of_a_launcher(None);
 }
 
-#[test]
+#[case]
+fn processes_of_a_launcher_have_one_profile_by_each_flavour(mpi: &Mpi) {
+    one_profile_of_a_launcher(Some(mpi));
+}
+
+fn one_profile_of_a_launcher(mpi: Option<&Mpi>) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flavour = mpi.map_or(vec![], |mpi| vec!["--flavour", &mpi.name]);
+    let output = start(folder.path(), &flavour, 3, &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("mpisee: profile of 3 ranks in test.mpisee") && said.lines().count() == 1,
+        "{said}"
+    );
+    let directory = folder.path().join("test.mpisee");
+    let tables = Tables::read(&directory, &said);
+    assert_eq!(sums(&tables), expected(3), "{said}");
+    let profile = Profile::open(&directory).expect("it was written");
+    let run = profile.run();
+    assert_eq!((run.ranks, run.complete, run.mpi.library.as_str()), (3, true, "none"));
+    assert_eq!((run.not_seen.values().sum::<u64>(), run.notes.len()), (0, 0), "{run:?}");
+    let peers = profile.rows_if_any::<NcclPeerRow>().expect("it can be read").map(|row| row.expect("a row"));
+    let mut ends: Vec<[u64; 5]> = peers
+        .map(|row| {
+            let ranks = [row.rank, row.rank_in_comm.get(), row.peer_in_comm.get()].map(u64::from);
+            [ranks[0], ranks[1], ranks[2], row.sent_bytes, row.received_bytes]
+        })
+        .collect();
+    ends.sort_unstable();
+    let of_rank = |rank: u64| {
+        let (right, left) = ((rank + 1) % 3, (rank + 2) % 3);
+        [[rank, rank, right, 89, 0], [rank, rank, left, 0, 89]]
+    };
+    let mut expected: Vec<[u64; 5]> = (0..3).flat_map(of_rank).collect();
+    expected.sort_unstable();
+    assert_eq!(ends, expected);
+    assert_consistent(&directory);
+    assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
+}
+
+#[case]
 fn a_process_without_a_launcher_is_rank_0_of_1() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
@@ -161,7 +164,7 @@ fn a_process_without_a_launcher_is_rank_0_of_1() {
 }
 
 /// As with torch.multiprocessing.spawn, after which the program alone knows its ranks.
-#[test]
+#[case]
 fn processes_without_a_launcher_have_the_ranks_of_their_first_communicator() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::create_dir_all(folder.path().join("segments")).expect("it can be made");
@@ -185,7 +188,7 @@ fn processes_without_a_launcher_have_the_ranks_of_their_first_communicator() {
     assert_eq!(left(folder.path()), 0, "a clean run leaves nothing");
 }
 
-#[test]
+#[case]
 fn a_program_may_begin_with_a_group() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 2, &["group"]);
@@ -202,7 +205,7 @@ fn a_program_may_begin_with_a_group() {
     assert_eq!(sums(&tables), Sums::from(expected), "{said}");
 }
 
-#[test]
+#[case]
 fn a_thread_with_the_smallest_stack_may_make_the_first_communicator() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 1, &["stack", &driver().display().to_string()]);
@@ -216,7 +219,7 @@ fn a_thread_with_the_smallest_stack_may_make_the_first_communicator() {
 }
 
 /// One thread begins the profile, and the others wait for it.
-#[test]
+#[case]
 fn threads_may_make_the_first_communicators_at_once() {
     for _ in 0..10 {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -234,37 +237,28 @@ fn threads_may_make_the_first_communicators_at_once() {
 }
 
 /// MPI comes when NCCL has communicators already: by its library, which the program loads.
-#[test]
-fn an_mpi_that_is_initialised_later_ends_the_profile() {
-    on_each_mpi(|mpi| {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let flavour = dist().join("lib/mpisee").join(&mpi.name).join("flavour.json");
-        let flavour = std::fs::read_to_string(flavour).expect("dist has it");
-        let flavour: serde_json::Value = serde_json::from_str(&flavour).expect("it is JSON");
-        let library = flavour["library"].as_str().expect("it names the library");
-        let mut command = mpi.launcher(1, &[]);
-        command
-            .arg(dist().join("bin/mpisee"))
-            .args(["--output", "test.mpisee", "--segments"])
-            .arg(folder.path());
-        command.arg(program()).args(["mpi", library]).current_dir(folder.path());
-        let output = within(Duration::from_secs(60), &mut command);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{}: {said}", mpi.name);
-        assert!(said.contains("the profile ends here"), "{}: {said}", mpi.name);
-        let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
-        let profile = Profile::open(folder.path().join("test.mpisee")).expect("it was written");
-        assert!(
-            profile.run().notes.iter().any(|note| note.contains("the profile ends here")),
-            "{}",
-            mpi.name
-        );
-        let found: Vec<_> = tables.calls.iter().map(|row| (row.call.as_str(), row.calls)).collect();
-        assert_eq!(found, [("ncclAllReduce", 3), ("ncclCommInitRank", 1)], "{}: {said}", mpi.name);
-    });
+#[case]
+fn an_mpi_that_is_initialised_later_ends_the_profile(mpi: &Mpi) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let flavour = dist().join("lib/mpisee").join(&mpi.name).join("flavour.json");
+    let flavour = std::fs::read_to_string(flavour).expect("dist has it");
+    let flavour: serde_json::Value = serde_json::from_str(&flavour).expect("it is JSON");
+    let library = flavour["library"].as_str().expect("it names the library");
+    let mut command = mpi.launcher(1, &[]);
+    command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee", "--segments"]).arg(folder.path());
+    command.arg(program()).args(["mpi", library]).current_dir(folder.path());
+    let output = within(Duration::from_secs(60), &mut command);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", mpi.name);
+    assert!(said.contains("the profile ends here"), "{}: {said}", mpi.name);
+    let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
+    let profile = Profile::open(folder.path().join("test.mpisee")).expect("it was written");
+    assert!(profile.run().notes.iter().any(|note| note.contains("the profile ends here")), "{}", mpi.name);
+    let found: Vec<_> = tables.calls.iter().map(|row| (row.call.as_str(), row.calls)).collect();
+    assert_eq!(found, [("ncclAllReduce", 3), ("ncclCommInitRank", 1)], "{}: {said}", mpi.name);
 }
 
-#[test]
+#[case]
 fn what_a_killed_process_counted_is_recovered() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 3, &["killed"]);
@@ -285,7 +279,7 @@ fn what_a_killed_process_counted_is_recovered() {
 }
 
 /// Ranks end at different times: those that are done leave their counts, and the last one writes the profile.
-#[test]
+#[case]
 fn the_last_process_to_end_writes_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = start_and_mark_ends(folder.path(), "after 2");
@@ -325,7 +319,7 @@ fn waiting(folder: &Path) -> Vec<PathBuf> {
     entries.filter(|path| path.display().to_string().contains(".parts-")).collect()
 }
 
-#[test]
+#[case]
 fn processes_of_several_nodes_have_one_profile() {
     // All at once, so that whoever comes first may find that all are there; and the last one after the others.
     for (arguments, waits) in [(&[][..], 0..=1), (&["after", "2"], 1..=1)] {
@@ -354,7 +348,7 @@ fn assert_have_one_profile(arguments: &[&str], waits: RangeInclusive<usize>) {
     }
 }
 
-#[test]
+#[case]
 fn what_waits_for_a_process_that_never_ends_is_recovered() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let said = start_apart(folder.path(), &["killed"], &[]);
@@ -383,7 +377,7 @@ fn what_waits_for_a_process_that_never_ends_is_recovered() {
 }
 
 /// Without a folder that all nodes see, each node has a profile of its own ranks.
-#[test]
+#[case]
 fn nodes_without_a_common_folder_have_a_profile_each() {
     let folder = tempfile::tempdir_in("/dev/shm").expect("a temporary folder");
     let said = start_apart(folder.path(), &[], &[("LOCAL_WORLD_SIZE", "1")]);
@@ -391,7 +385,7 @@ fn nodes_without_a_common_folder_have_a_profile_each() {
     assert_eq!(said.matches("profile of 1 rank of 3").count(), 3, "{said}");
 }
 
-#[test]
+#[case]
 fn each_call_has_its_line_of_python_and_its_region() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut command = Command::new(dist().join("bin/mpisee"));

@@ -1,22 +1,22 @@
 //! Chromium looks at the page of a running program.
 
 use super::{Growing, Server};
-use mpisee_tests::{Mpi, Place, root, within};
+use mpisee_tests::{Mpi, Place, case, root, within};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-#[test]
+#[case]
 fn a_browser_shows_a_running_program() {
     let browsers = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
     let Some(browser) = browsers.iter().find(|path| Path::new(path).exists()) else {
-        eprintln!("SKIPPED, the live page was not opened in a browser: there is no Chromium.");
+        mpisee_tests::harness::leave_out("the live page was not opened in a browser: there is no Chromium.");
         return;
     };
     let sources = root().join("report");
     if !sources.join("node_modules/playwright-core").exists() {
-        eprintln!(
-            "SKIPPED, the live page was not opened in a browser: npm --prefix report ci installs what it needs."
+        mpisee_tests::harness::leave_out(
+            "the live page was not opened in a browser: npm --prefix report ci installs what it needs.",
         );
         return;
     }

@@ -1,8 +1,8 @@
 //! Clients that hang, are many, or send what cannot be.
 
 use super::{Answer, Server, TOKEN};
-use mpisee_tests::Place;
 use mpisee_tests::place::{soon, timed};
+use mpisee_tests::{Place, case};
 use serde_json::{Value, json};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -74,7 +74,7 @@ fn ended(node: u32, calls: u64) -> Value {
     json!({ "ended": { "host": format!("n{node}"), "job": 77, "totals": [total] } })
 }
 
-#[test]
+#[case]
 fn a_hundred_agents_are_one_job() {
     const NODES: u32 = 100;
     let place = Place::new();
@@ -106,7 +106,7 @@ fn a_hundred_agents_are_one_job() {
     assert_eq!((&past["totals"][0]["calls"], &past["totals"][0]["time_s"]), (&5000.into(), &150.0.into()));
 }
 
-#[test]
+#[case]
 fn ranks_that_leave_one_by_one_are_of_the_same_job() {
     let place = Place::new();
     let server = Server::start_with_token(&place, &[]);
@@ -123,7 +123,7 @@ fn ranks_that_leave_one_by_one_are_of_the_same_job() {
     assert_eq!(server.history(1)[0]["calls"], 50);
 }
 
-#[test]
+#[case]
 fn clients_that_hang_keep_nobody_waiting() {
     let place = Place::new();
     let server = Server::start_with_token(&place, &[]);
@@ -163,7 +163,7 @@ fn clients_that_hang_keep_nobody_waiting() {
     assert!(begin.elapsed() < Duration::from_secs(15), "{:?}", begin.elapsed());
 }
 
-#[test]
+#[case]
 fn strangers_make_room_for_those_who_know_the_token() {
     let place = Place::new();
     let own = Server::command(place.folder(), &place.segments(), &[]);
@@ -184,7 +184,7 @@ fn strangers_make_room_for_those_who_know_the_token() {
     assert_eq!(agent.end().status, 200);
 }
 
-#[test]
+#[case]
 fn what_cannot_be_is_refused_and_the_server_goes_on() {
     let place = Place::new();
     let server = Server::start_with_token(&place, &[]);

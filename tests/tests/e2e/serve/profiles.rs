@@ -1,7 +1,7 @@
 //! Profiles: listed, opened, compared; and what is refused.
 
 use super::{Growing, Server};
-use mpisee_tests::{Mpi, Place, dist, on_each_mpi};
+use mpisee_tests::{Mpi, Place, case, dist};
 use std::process::Command;
 
 /// A folder with profiles of the same program: `growing.mpisee` and `growing-2.mpisee`.
@@ -19,63 +19,61 @@ fn with_two_profiles(mpi: &Mpi) -> Place {
     place
 }
 
-#[test]
-fn profiles_are_listed_opened_and_compared() {
-    on_each_mpi(|mpi| {
-        let place = with_two_profiles(mpi);
-        std::fs::create_dir_all(place.path("results/broken.mpisee")).expect("the folder is there");
-        std::fs::write(place.path("results/broken.mpisee/run.json"), "{").expect("the folder is there");
-        let server = Server::start(&place, &[]);
-        let list = server.json("profiles");
-        let of = |name: &str| {
-            let profiles = list["profiles"].as_array().expect("a list");
-            assert_eq!(profiles.len(), 3, "{list}");
-            profiles
-                .iter()
-                .find(|profile| profile["name"] == name)
-                .unwrap_or_else(|| panic!("{name}: {list}"))
-                .clone()
-        };
-        for name in ["growing.mpisee", "growing-2.mpisee"] {
-            let run = &of(name)["run"];
-            assert_eq!(
-                (&run["program"], &run["ranks"], &run["nodes"]),
-                (&"growing".into(), &2.into(), &1.into())
-            );
-            assert_eq!(run["complete"], true);
-            assert!(run["wall_s"].as_f64().is_some_and(|wall_s| wall_s > 0.0), "{run}");
-            assert!(run["mpi_share"].as_f64().is_some_and(|share| (0.0..1.0).contains(&share)), "{run}");
-            assert!(run["start"].as_str().is_some_and(|start| start.ends_with('Z')), "{run}");
-        }
-        let broken = of("results/broken.mpisee");
-        assert!(
-            broken["run"].is_null() && broken["why"].as_str().is_some_and(|why| why.contains("run.json")),
-            "{broken}"
-        );
-
-        // The page is the one that the command writes.
-        let whole =
-            place.folder().canonicalize().expect("it is there").join("growing.mpisee").display().to_string();
-        place.through(&["report", &whole, "-o", "one.html"]);
-        let page = server.get("report?of=growing.mpisee");
+#[case]
+fn profiles_are_listed_opened_and_compared(mpi: &Mpi) {
+    let place = with_two_profiles(mpi);
+    std::fs::create_dir_all(place.path("results/broken.mpisee")).expect("the folder is there");
+    std::fs::write(place.path("results/broken.mpisee/run.json"), "{").expect("the folder is there");
+    let server = Server::start(&place, &[]);
+    let list = server.json("profiles");
+    let of = |name: &str| {
+        let profiles = list["profiles"].as_array().expect("a list");
+        assert_eq!(profiles.len(), 3, "{list}");
+        profiles
+            .iter()
+            .find(|profile| profile["name"] == name)
+            .unwrap_or_else(|| panic!("{name}: {list}"))
+            .clone()
+    };
+    for name in ["growing.mpisee", "growing-2.mpisee"] {
+        let run = &of(name)["run"];
         assert_eq!(
-            (page.status, page.body.len()),
-            (200, std::fs::metadata(place.path("one.html")).expect("it is there").len() as usize)
+            (&run["program"], &run["ranks"], &run["nodes"]),
+            (&"growing".into(), &2.into(), &1.into())
         );
-        assert!(
-            page.body.starts_with("<!doctype html>") && page.body.contains("<title>growing · mpisee</title>")
-        );
-        assert!(page.head.contains("content-security-policy: sandbox allow-scripts"), "{}", page.head);
-        let again = server.get("report?of=growing.mpisee");
-        assert_eq!(again.body, page.body, "it is kept");
-        let both = server.get("compare?before=growing.mpisee&after=growing-2.mpisee");
-        assert!(both.status == 200 && both.body.contains("· mpisee</title>"), "{}", both.head);
-        assert_ne!(both.body, page.body);
-        assert_eq!(server.get("report?of=results/broken.mpisee").status, 422);
-    });
+        assert_eq!(run["complete"], true);
+        assert!(run["wall_s"].as_f64().is_some_and(|wall_s| wall_s > 0.0), "{run}");
+        assert!(run["mpi_share"].as_f64().is_some_and(|share| (0.0..1.0).contains(&share)), "{run}");
+        assert!(run["start"].as_str().is_some_and(|start| start.ends_with('Z')), "{run}");
+    }
+    let broken = of("results/broken.mpisee");
+    assert!(
+        broken["run"].is_null() && broken["why"].as_str().is_some_and(|why| why.contains("run.json")),
+        "{broken}"
+    );
+
+    // The page is the one that the command writes.
+    let whole =
+        place.folder().canonicalize().expect("it is there").join("growing.mpisee").display().to_string();
+    place.through(&["report", &whole, "-o", "one.html"]);
+    let page = server.get("report?of=growing.mpisee");
+    assert_eq!(
+        (page.status, page.body.len()),
+        (200, std::fs::metadata(place.path("one.html")).expect("it is there").len() as usize)
+    );
+    assert!(
+        page.body.starts_with("<!doctype html>") && page.body.contains("<title>growing · mpisee</title>")
+    );
+    assert!(page.head.contains("content-security-policy: sandbox allow-scripts"), "{}", page.head);
+    let again = server.get("report?of=growing.mpisee");
+    assert_eq!(again.body, page.body, "it is kept");
+    let both = server.get("compare?before=growing.mpisee&after=growing-2.mpisee");
+    assert!(both.status == 200 && both.body.contains("· mpisee</title>"), "{}", both.head);
+    assert_ne!(both.body, page.body);
+    assert_eq!(server.get("report?of=results/broken.mpisee").status, 422);
 }
 
-#[test]
+#[case]
 fn nothing_is_answered_without_the_token() {
     let place = Place::new();
     let server = Server::start(&place, &[]);
@@ -122,7 +120,7 @@ fn nothing_is_answered_without_the_token() {
     assert_eq!(agent(&format!("Authorization: Bearer {token}\r\nConnection: close\r\n")), 200);
 }
 
-#[test]
+#[case]
 fn nothing_outside_of_the_folder_is_served() {
     let place = Place::new();
     let outside = Place::new();
@@ -189,7 +187,7 @@ fn nothing_outside_of_the_folder_is_served() {
     }
 }
 
-#[test]
+#[case]
 fn what_cannot_be_served_is_one_sentence() {
     let place = Place::new();
     let said = |arguments: &[&str], token: Option<&str>| {

@@ -2,7 +2,7 @@
 //! others by the user's list.
 
 use super::resolved::{at, run_with_library};
-use mpisee_tests::{Finished, Mpi, Place, dist, on_each_mpi, within};
+use mpisee_tests::{Finished, Mpi, Place, case, dist, within};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -52,49 +52,45 @@ fn caller() -> String {
     at("main", "resolved.c", "main calls the library")
 }
 
-#[test]
-fn known_libraries_are_looked_past_by_name_and_by_folder() {
-    on_each_mpi(|mpi| {
-        for (name, shown) in [
-            ("lib/libPstream.so", "libPstream.so"),
-            ("lib/libpetsc_real.so.3.18", "libpetsc_real.so.3.18"),
-            ("dist-packages/petsc4py/lib/PETSc.cpython-311-x86_64-linux-gnu.so", "petsc4py"),
-            ("dist-packages/h5py/_debian_h5py_mpi/defs.cpython-311-x86_64-linux-gnu.so", "h5py"),
-        ] {
-            let ran = WithLibrary::run(mpi, name);
-            // Calls whose path was not taken are at the library.
-            let by = format!("{} (by {shown})", caller());
-            let places = ran.gathers(Path::new(""));
-            assert!(places.contains(&(by, Some(shown.to_owned()))), "{name}: {places:?}");
-            assert!(places.iter().all(|(_, wrapper)| wrapper.is_some() || places.len() > 1), "{places:?}");
-            let own = at("gather_in_library", "resolved_library.c", "the library calls");
-            assert!(!places.iter().any(|(place, _)| *place == own), "{name}: {places:?}");
-        }
-    });
+#[case]
+fn known_libraries_are_looked_past_by_name_and_by_folder(mpi: &Mpi) {
+    for (name, shown) in [
+        ("lib/libPstream.so", "libPstream.so"),
+        ("lib/libpetsc_real.so.3.18", "libpetsc_real.so.3.18"),
+        ("dist-packages/petsc4py/lib/PETSc.cpython-311-x86_64-linux-gnu.so", "petsc4py"),
+        ("dist-packages/h5py/_debian_h5py_mpi/defs.cpython-311-x86_64-linux-gnu.so", "h5py"),
+    ] {
+        let ran = WithLibrary::run(mpi, name);
+        // Calls whose path was not taken are at the library.
+        let by = format!("{} (by {shown})", caller());
+        let places = ran.gathers(Path::new(""));
+        assert!(places.contains(&(by, Some(shown.to_owned()))), "{name}: {places:?}");
+        assert!(places.iter().all(|(_, wrapper)| wrapper.is_some() || places.len() > 1), "{places:?}");
+        let own = at("gather_in_library", "resolved_library.c", "the library calls");
+        assert!(!places.iter().any(|(place, _)| *place == own), "{name}: {places:?}");
+    }
 }
 
-#[test]
-fn libraries_and_functions_of_the_users_list_are_looked_past() {
-    on_each_mpi(|mpi| {
-        let ran = WithLibrary::run(mpi, "lib/libcommlayer.so");
-        let own = at("gather_in_library", "resolved_library.c", "the library calls");
-        assert_eq!(ran.gathers(Path::new("")), [(own.clone(), None)]);
-        let folder = Place::new();
-        let list = |text: &str| -> PathBuf {
-            let path = folder.path("skip-frames");
-            std::fs::write(&path, text).expect("it can be written");
-            path
-        };
-        for (pattern, wrapper) in [
-            ("# Ours.\nlibcommlayer.so*\n", "libcommlayer.so"),
-            ("lib/libcomm*\n", "libcommlayer.so"),
-            ("gather_in_*\n", "gather_in_library"),
-        ] {
-            let list = list(pattern);
-            let by = format!("{} (by {wrapper})", caller());
-            let places = ran.gathers(&list);
-            assert!(places.contains(&(by, Some(wrapper.to_owned()))), "{pattern}: {places:?}");
-            assert!(!places.iter().any(|(place, _)| *place == own), "{pattern}: {places:?}");
-        }
-    });
+#[case]
+fn libraries_and_functions_of_the_users_list_are_looked_past(mpi: &Mpi) {
+    let ran = WithLibrary::run(mpi, "lib/libcommlayer.so");
+    let own = at("gather_in_library", "resolved_library.c", "the library calls");
+    assert_eq!(ran.gathers(Path::new("")), [(own.clone(), None)]);
+    let folder = Place::new();
+    let list = |text: &str| -> PathBuf {
+        let path = folder.path("skip-frames");
+        std::fs::write(&path, text).expect("it can be written");
+        path
+    };
+    for (pattern, wrapper) in [
+        ("# Ours.\nlibcommlayer.so*\n", "libcommlayer.so"),
+        ("lib/libcomm*\n", "libcommlayer.so"),
+        ("gather_in_*\n", "gather_in_library"),
+    ] {
+        let list = list(pattern);
+        let by = format!("{} (by {wrapper})", caller());
+        let places = ran.gathers(&list);
+        assert!(places.contains(&(by, Some(wrapper.to_owned()))), "{pattern}: {places:?}");
+        assert!(!places.iter().any(|(place, _)| *place == own), "{pattern}: {places:?}");
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Run, case};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -30,29 +30,25 @@ fn gathered(finished: &Finished) -> BTreeMap<String, u64> {
     calls
 }
 
-#[test]
-fn a_library_has_its_path_however_it_was_opened() {
-    on_each_mpi(|mpi| {
-        let library = mpi.compile_variant("sites/resolved_library", "opened", &["-O2", "-shared", "-fPIC"]);
-        for how in ["path", "relative", "descriptor", "replaced"] {
-            let calls = gathered(&run(mpi, how, &library));
-            assert_eq!(calls, BTreeMap::from([(library.display().to_string(), CALLS)]), "{how}");
-        }
-        let calls = gathered(&run(mpi, "memory", &library));
-        assert_eq!(calls, BTreeMap::from([("/memfd:plugin (deleted)".to_owned(), CALLS)]));
-    });
+#[case]
+fn a_library_has_its_path_however_it_was_opened(mpi: &Mpi) {
+    let library = mpi.compile_variant("sites/resolved_library", "opened", &["-O2", "-shared", "-fPIC"]);
+    for how in ["path", "relative", "descriptor", "replaced"] {
+        let calls = gathered(&run(mpi, how, &library));
+        assert_eq!(calls, BTreeMap::from([(library.display().to_string(), CALLS)]), "{how}");
+    }
+    let calls = gathered(&run(mpi, "memory", &library));
+    assert_eq!(calls, BTreeMap::from([("/memfd:plugin (deleted)".to_owned(), CALLS)]));
 }
 
-#[test]
-fn bindings_of_fortran_that_come_late_are_looked_through() {
-    on_each_mpi(|mpi| {
-        let shared = ["-shared", "-fPIC"];
-        let Some(library) = mpi.compile_fortran_with("sites/late_library", "MPIF_H", &shared) else { return };
-        let mut calls = gathered(&run(mpi, "path", &library));
-        let in_library = calls.remove(&library.display().to_string()).unwrap_or(0);
-        let in_bindings: u64 = calls.values().sum();
-        assert_eq!(in_library + in_bindings, CALLS, "{in_library} and {calls:?}");
-        // The first call of a rank shows that they are there.
-        assert!(calls.len() <= 1 && in_bindings <= u64::from(RANKS), "{calls:?}");
-    });
+#[case]
+fn bindings_of_fortran_that_come_late_are_looked_through(mpi: &Mpi) {
+    let shared = ["-shared", "-fPIC"];
+    let Some(library) = mpi.compile_fortran_with("sites/late_library", "MPIF_H", &shared) else { return };
+    let mut calls = gathered(&run(mpi, "path", &library));
+    let in_library = calls.remove(&library.display().to_string()).unwrap_or(0);
+    let in_bindings: u64 = calls.values().sum();
+    assert_eq!(in_library + in_bindings, CALLS, "{in_library} and {calls:?}");
+    // The first call of a rank shows that they are there.
+    assert!(calls.len() <= 1 && in_bindings <= u64::from(RANKS), "{calls:?}");
 }

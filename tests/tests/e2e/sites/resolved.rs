@@ -4,7 +4,7 @@
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};
 use mpisee_profile::segment::log::MOST_PATH_FRAMES;
-use mpisee_tests::{Finished, Mpi, Run, dist, on_each_mpi, root, within};
+use mpisee_tests::{Finished, Mpi, Run, case, dist, root, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -66,21 +66,19 @@ pub fn paths(finished: &Finished, call: &str) -> Vec<String> {
     rows.map(|row| row["frames"].as_str().expect("a text").to_owned()).collect()
 }
 
-#[test]
-fn outer_functions_of_deep_stacks_are_named_as_not_kept() {
-    on_each_mpi(|mpi| {
-        let finished = Run::of(mpi, mpi.compile("sites/deep")).ranks(2).profiled();
-        let directory = finished.directory().display().to_string();
-        let output = mpisee_tests::through(&["paths", &directory, "--call", "barrier", "--folded", "-"]);
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let text = String::from_utf8(output.stdout).expect("it is text");
-        let stacks: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
-        let whole = format!("main;{}MPI_Barrier", "down;".repeat(41));
-        let deep = format!("(outer functions not kept);{}MPI_Barrier", "down;".repeat(MOST_PATH_FRAMES));
-        assert!(stacks.contains(&whole.as_str()) && stacks.contains(&deep.as_str()), "{text}");
-        assert!(!stacks.iter().any(|stack| stack.starts_with("down;")), "{text}");
-        finished.check();
-    });
+#[case]
+fn outer_functions_of_deep_stacks_are_named_as_not_kept(mpi: &Mpi) {
+    let finished = Run::of(mpi, mpi.compile("sites/deep")).ranks(2).profiled();
+    let directory = finished.directory().display().to_string();
+    let output = mpisee_tests::through(&["paths", &directory, "--call", "barrier", "--folded", "-"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("it is text");
+    let stacks: Vec<&str> = text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0)).collect();
+    let whole = format!("main;{}MPI_Barrier", "down;".repeat(41));
+    let deep = format!("(outer functions not kept);{}MPI_Barrier", "down;".repeat(MOST_PATH_FRAMES));
+    assert!(stacks.contains(&whole.as_str()) && stacks.contains(&deep.as_str()), "{text}");
+    assert!(!stacks.iter().any(|stack| stack.starts_with("down;")), "{text}");
+    finished.check();
 }
 
 const RANKS: u32 = 2;
@@ -99,64 +97,46 @@ pub fn run_with_library(mpi: &Mpi, how: &str, library: &Path) -> Finished {
     Run::of(mpi, program).ranks(RANKS).argument(library.display()).profiled()
 }
 
-#[test]
-fn inlined_functions_tail_calls_and_opened_libraries_are_at_their_lines() {
-    on_each_mpi(|mpi| {
-        for how in ["-O2 -no-pie", "-O2 -pie -fPIE"] {
-            let finished = run(mpi, how);
-            let found = places(&finished, None, &["MPI_Allreduce", "MPI_Bcast", "MPI_Allgather"]);
-            let inlined = [
-                ("innermost", "innermost calls"),
-                ("middle", "middle calls"),
-                ("outermost", "outermost calls"),
-            ];
-            let inlined = inlined.map(|(function, remark)| at(function, "resolved.c", remark)).join(" < ");
-            assert_eq!(only(&found, "MPI_Allreduce").at, inlined, "{how}");
-            assert_eq!(
-                only(&found, "MPI_Bcast").at,
-                at("calls_tail", "resolved.c", "calls_tail calls"),
-                "{how}"
-            );
-            let in_library = at("gather_in_library", "resolved_library.c", "the library calls");
-            assert_eq!(only(&found, "MPI_Allgather").at, in_library, "{how}");
-            assert!(
-                found.iter().all(|place| place.calls == CALLS && place.chosen == "innermost"),
-                "{found:?}"
-            );
-            let main = at("main", "resolved.c", "main calls the library");
-            assert!(paths(&finished, "allgather").contains(&format!("{in_library} < {main}")), "{how}");
-            let through_inlined = paths(&finished, "allreduce");
-            assert!(through_inlined.iter().any(|path| path.starts_with(&inlined)), "{through_inlined:?}");
-            finished.check();
-        }
-    });
+#[case]
+fn inlined_functions_tail_calls_and_opened_libraries_are_at_their_lines(mpi: &Mpi) {
+    for how in ["-O2 -no-pie", "-O2 -pie -fPIE"] {
+        let finished = run(mpi, how);
+        let found = places(&finished, None, &["MPI_Allreduce", "MPI_Bcast", "MPI_Allgather"]);
+        let inlined =
+            [("innermost", "innermost calls"), ("middle", "middle calls"), ("outermost", "outermost calls")];
+        let inlined = inlined.map(|(function, remark)| at(function, "resolved.c", remark)).join(" < ");
+        assert_eq!(only(&found, "MPI_Allreduce").at, inlined, "{how}");
+        assert_eq!(only(&found, "MPI_Bcast").at, at("calls_tail", "resolved.c", "calls_tail calls"), "{how}");
+        let in_library = at("gather_in_library", "resolved_library.c", "the library calls");
+        assert_eq!(only(&found, "MPI_Allgather").at, in_library, "{how}");
+        assert!(found.iter().all(|place| place.calls == CALLS && place.chosen == "innermost"), "{found:?}");
+        let main = at("main", "resolved.c", "main calls the library");
+        assert!(paths(&finished, "allgather").contains(&format!("{in_library} < {main}")), "{how}");
+        let through_inlined = paths(&finished, "allreduce");
+        assert!(through_inlined.iter().any(|path| path.starts_with(&inlined)), "{through_inlined:?}");
+        finished.check();
+    }
 }
 
-#[test]
-fn templates_and_lambdas_are_at_their_lines() {
-    on_each_mpi(|mpi| {
-        let Some(program) = mpi.compile_cpp("sites/templates") else { return };
-        let finished = Run::of(mpi, program).ranks(RANKS).profiled();
-        let found = places(&finished, None, &["MPI_Sendrecv", "MPI_Allreduce"]);
-        let run_calls = at("", "templates.cpp", "// run calls");
-        for instance in ["halo::Exchange<double, 5>::run", "halo::Exchange<char, 7>::run"] {
-            let is_it = |place: &&Place| place.at.starts_with(instance) && place.at.ends_with(&run_calls);
-            assert_eq!(
-                found.iter().find(is_it).map(|place| place.calls),
-                Some(CALLS),
-                "{instance}: {found:?}"
-            );
-        }
-        let lambda = only(&found, "MPI_Allreduce");
-        assert!(lambda.at.contains(&at("", "templates.cpp", "// the lambda calls")), "{lambda:?}");
-        let slow = paths(&finished, "sendrecv");
-        let main = at("main", "templates.cpp", "// main exchanges doubles");
-        assert!(
-            slow.iter().any(|path| path.contains("Exchange<double, 5>") && path.ends_with(&main)),
-            "{slow:?}"
-        );
-        finished.check();
-    });
+#[case]
+fn templates_and_lambdas_are_at_their_lines(mpi: &Mpi) {
+    let Some(program) = mpi.compile_cpp("sites/templates") else { return };
+    let finished = Run::of(mpi, program).ranks(RANKS).profiled();
+    let found = places(&finished, None, &["MPI_Sendrecv", "MPI_Allreduce"]);
+    let run_calls = at("", "templates.cpp", "// run calls");
+    for instance in ["halo::Exchange<double, 5>::run", "halo::Exchange<char, 7>::run"] {
+        let is_it = |place: &&Place| place.at.starts_with(instance) && place.at.ends_with(&run_calls);
+        assert_eq!(found.iter().find(is_it).map(|place| place.calls), Some(CALLS), "{instance}: {found:?}");
+    }
+    let lambda = only(&found, "MPI_Allreduce");
+    assert!(lambda.at.contains(&at("", "templates.cpp", "// the lambda calls")), "{lambda:?}");
+    let slow = paths(&finished, "sendrecv");
+    let main = at("main", "templates.cpp", "// main exchanges doubles");
+    assert!(
+        slow.iter().any(|path| path.contains("Exchange<double, 5>") && path.ends_with(&main)),
+        "{slow:?}"
+    );
+    finished.check();
 }
 
 /// Runs a tool of binutils.
@@ -173,27 +153,25 @@ fn build_id(program: &Path) -> String {
     line.unwrap_or_else(|| panic!("no build ID in {text}"))
 }
 
-#[test]
-fn a_stripped_program_has_lines_by_its_separate_debug_file() {
-    on_each_mpi(|mpi| {
-        let whole = mpi.compile_variant("sites/resolved", "separate", &["-O2", "-ldl", "-Wl,--build-id"]);
-        let stripped = whole.with_extension("stripped");
-        objcopy(&[&whole, &stripped], &["--strip-all"]);
-        let finished = Run::of(mpi, stripped.clone()).ranks(RANKS).profiled();
-        let folder = finished.place.path("debug");
-        let id = build_id(&stripped);
-        let debug_file = folder.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]));
-        std::fs::create_dir_all(debug_file.parent().expect("a folder")).expect("it can be made");
-        objcopy(&[&whole, &debug_file], &["--only-keep-debug"]);
-        let without = places(&finished, None, &["MPI_Bcast"]);
-        let address = format!("{}+0x", stripped.file_name().expect("a file").to_string_lossy());
-        assert!(only(&without, "MPI_Bcast").at.starts_with(&address), "{without:?}");
-        let with = places(&finished, Some(&folder), &["MPI_Bcast", "MPI_Allreduce"]);
-        assert_eq!(only(&with, "MPI_Bcast").at, at("calls_tail", "resolved.c", "calls_tail calls"));
-        let inlined = only(&with, "MPI_Allreduce");
-        assert!(inlined.at.ends_with(&at("outermost", "resolved.c", "outermost calls")), "{inlined:?}");
-        finished.check();
-    });
+#[case]
+fn a_stripped_program_has_lines_by_its_separate_debug_file(mpi: &Mpi) {
+    let whole = mpi.compile_variant("sites/resolved", "separate", &["-O2", "-ldl", "-Wl,--build-id"]);
+    let stripped = whole.with_extension("stripped");
+    objcopy(&[&whole, &stripped], &["--strip-all"]);
+    let finished = Run::of(mpi, stripped.clone()).ranks(RANKS).profiled();
+    let folder = finished.place.path("debug");
+    let id = build_id(&stripped);
+    let debug_file = folder.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]));
+    std::fs::create_dir_all(debug_file.parent().expect("a folder")).expect("it can be made");
+    objcopy(&[&whole, &debug_file], &["--only-keep-debug"]);
+    let without = places(&finished, None, &["MPI_Bcast"]);
+    let address = format!("{}+0x", stripped.file_name().expect("a file").to_string_lossy());
+    assert!(only(&without, "MPI_Bcast").at.starts_with(&address), "{without:?}");
+    let with = places(&finished, Some(&folder), &["MPI_Bcast", "MPI_Allreduce"]);
+    assert_eq!(only(&with, "MPI_Bcast").at, at("calls_tail", "resolved.c", "calls_tail calls"));
+    let inlined = only(&with, "MPI_Allreduce");
+    assert!(inlined.at.ends_with(&at("outermost", "resolved.c", "outermost calls")), "{inlined:?}");
+    finished.check();
 }
 
 /// The calls of `MPI_Allgather` of a rank, by the file name of the library that makes them.
@@ -212,43 +190,41 @@ fn gathered(finished: &Finished, rank: u32) -> BTreeMap<String, Vec<u64>> {
     calls
 }
 
-#[test]
-fn a_library_at_the_addresses_of_another_has_sites_of_its_own() {
-    in_turn_at_one_place("", &[]);
+#[case]
+fn a_library_at_the_addresses_of_another_has_sites_of_its_own(mpi: &Mpi) {
+    in_turn_at_one_place(mpi, "", &[]);
 }
 
-#[test]
-fn libraries_that_were_given_one_build_id_have_sites_of_their_own() {
-    in_turn_at_one_place("id", &["-Wl,--build-id=0x5a17e5"]);
+#[case]
+fn libraries_that_were_given_one_build_id_have_sites_of_their_own(mpi: &Mpi) {
+    in_turn_at_one_place(mpi, "id", &["-Wl,--build-id=0x5a17e5"]);
 }
 
 /// Loads a library, then another one whose call has the same address in the file.
-fn in_turn_at_one_place(how: &str, options: &[&str]) {
+fn in_turn_at_one_place(mpi: &Mpi, how: &str, options: &[&str]) {
     let shared = [&["-O2", "-shared", "-fPIC"], options].concat();
-    on_each_mpi(|mpi| {
-        let library = |variant: &str, options: &[&str]| {
-            mpi.compile_variant("sites/resolved_library", &format!("{variant}{how}"), options)
-        };
-        let first = library("shared", &shared);
-        let second = library("second", &[&shared[..], &["-DSECOND"]].concat());
-        let program = mpi.compile_variant("sites/reloaded", "reloading", &["-O2", "-ldl"]);
-        let run = Run::of(mpi, program).ranks(RANKS).argument(first.display()).argument(second.display());
-        let finished = run.profiled();
-        // Sums, sites and paths agree, wherever the loader put the libraries.
-        finished.check();
-        let second = second.file_name().expect("it has a name").to_string_lossy().into_owned();
-        let calls = gathered(&finished, 0);
-        assert_eq!(calls.values().flatten().sum::<u64>(), 30, "{calls:?}");
-        assert!(
-            calls.values().all(|rows| rows.len() == 1),
-            "a site has one row, however often it was loaded: {calls:?}"
-        );
-        let second = calls[&second][0];
-        match finished.stdout.trim() {
-            // The call in which it was noticed is at the first one's site, and fast ones before that.
-            "replaced" => assert!((1..10).contains(&second), "{calls:?}"),
-            "elsewhere" => assert_eq!(second, 10, "{calls:?}"),
-            other => panic!("'{other}'"),
-        }
-    });
+    let library = |variant: &str, options: &[&str]| {
+        mpi.compile_variant("sites/resolved_library", &format!("{variant}{how}"), options)
+    };
+    let first = library("shared", &shared);
+    let second = library("second", &[&shared[..], &["-DSECOND"]].concat());
+    let program = mpi.compile_variant("sites/reloaded", "reloading", &["-O2", "-ldl"]);
+    let run = Run::of(mpi, program).ranks(RANKS).argument(first.display()).argument(second.display());
+    let finished = run.profiled();
+    // Sums, sites and paths agree, wherever the loader put the libraries.
+    finished.check();
+    let second = second.file_name().expect("it has a name").to_string_lossy().into_owned();
+    let calls = gathered(&finished, 0);
+    assert_eq!(calls.values().flatten().sum::<u64>(), 30, "{calls:?}");
+    assert!(
+        calls.values().all(|rows| rows.len() == 1),
+        "a site has one row, however often it was loaded: {calls:?}"
+    );
+    let second = calls[&second][0];
+    match finished.stdout.trim() {
+        // The call in which it was noticed is at the first one's site, and fast ones before that.
+        "replaced" => assert!((1..10).contains(&second), "{calls:?}"),
+        "elsewhere" => assert_eq!(second, 10, "{calls:?}"),
+        other => panic!("'{other}'"),
+    }
 }

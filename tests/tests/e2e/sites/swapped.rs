@@ -2,7 +2,7 @@
 
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};
-use mpisee_tests::{Finished, Mpi, Run, on_each_mpi};
+use mpisee_tests::{Finished, Mpi, Run, case};
 use std::collections::BTreeMap;
 
 /// As in the program.
@@ -48,61 +48,53 @@ fn is_replaced(finished: &Finished) -> bool {
     }
 }
 
-#[test]
-fn all_operations_of_one_call_are_at_the_new_library() {
-    on_each_mpi(|mpi| {
-        let finished = swapped(mpi, "operations", "4096");
-        // The call in which it is noticed is at the first one's site, and so are those before it that were short since rank 0 lacked a core.
-        let late = if is_replaced(&finished) { FEW } else { 0 };
-        let first = counted(&finished, "MPI_Allreduce")["first"];
-        assert!((CALLS..=CALLS + late).contains(&first), "{first}");
-        let of_second_operation = counted(&finished, "MPI_Reduce_scatter_block");
-        assert_eq!(of_second_operation, BTreeMap::from([("first", CALLS), ("second", CALLS)]));
-    });
+#[case]
+fn all_operations_of_one_call_are_at_the_new_library(mpi: &Mpi) {
+    let finished = swapped(mpi, "operations", "4096");
+    // The call in which it is noticed is at the first one's site, and so are those before it that were short since rank 0 lacked a core.
+    let late = if is_replaced(&finished) { FEW } else { 0 };
+    let first = counted(&finished, "MPI_Allreduce")["first"];
+    assert!((CALLS..=CALLS + late).contains(&first), "{first}");
+    let of_second_operation = counted(&finished, "MPI_Reduce_scatter_block");
+    assert_eq!(of_second_operation, BTreeMap::from([("first", CALLS), ("second", CALLS)]));
 }
 
-#[test]
-fn libraries_in_turns_have_one_site_each() {
-    on_each_mpi(|mpi| {
-        // Enough for the program's own, and not for one more in each round.
-        let finished = swapped(mpi, "rounds", "16");
-        let calls = counted(&finished, "MPI_Allreduce");
-        assert_eq!(calls.values().sum::<u64>(), ROUNDS * CALLS, "{calls:?}");
-        assert!(!calls.contains_key("none"), "{calls:?}");
-        // In each round the call in which it is noticed is at the other one's site.
-        let half = ROUNDS / 2 * CALLS;
-        let late = if is_replaced(&finished) { ROUNDS / 2 } else { 0 };
-        assert!(calls.values().all(|calls| calls.abs_diff(half) <= late), "{calls:?}");
-        let sites = all::<SiteRow>(&finished.directory());
-        assert!(sites.iter().filter(|row| row.module.ends_with("first")).count() <= 1, "{sites:?}");
-    });
+#[case]
+fn libraries_in_turns_have_one_site_each(mpi: &Mpi) {
+    // Enough for the program's own, and not for one more in each round.
+    let finished = swapped(mpi, "rounds", "16");
+    let calls = counted(&finished, "MPI_Allreduce");
+    assert_eq!(calls.values().sum::<u64>(), ROUNDS * CALLS, "{calls:?}");
+    assert!(!calls.contains_key("none"), "{calls:?}");
+    // In each round the call in which it is noticed is at the other one's site.
+    let half = ROUNDS / 2 * CALLS;
+    let late = if is_replaced(&finished) { ROUNDS / 2 } else { 0 };
+    assert!(calls.values().all(|calls| calls.abs_diff(half) <= late), "{calls:?}");
+    let sites = all::<SiteRow>(&finished.directory());
+    assert!(sites.iter().filter(|row| row.module.ends_with("first")).count() <= 1, "{sites:?}");
 }
 
-#[test]
-fn a_library_in_a_namespace_of_its_own_has_sites() {
-    on_each_mpi(|mpi| {
-        let finished = swapped(mpi, "namespace", "4096");
-        let library = match finished.stdout.trim() {
-            "found" => "first",
-            "not found" => "none",
-            other => panic!("'{other}'"),
-        };
-        assert_eq!(counted(&finished, "MPI_Allreduce"), BTreeMap::from([(library, CALLS)]));
-    });
+#[case]
+fn a_library_in_a_namespace_of_its_own_has_sites(mpi: &Mpi) {
+    let finished = swapped(mpi, "namespace", "4096");
+    let library = match finished.stdout.trim() {
+        "found" => "first",
+        "not found" => "none",
+        other => panic!("'{other}'"),
+    };
+    assert_eq!(counted(&finished, "MPI_Allreduce"), BTreeMap::from([(library, CALLS)]));
 }
 
-#[test]
-fn made_code_in_place_of_a_library_is_at_no_site() {
-    on_each_mpi(|mpi| {
-        let finished = swapped(mpi, "made", "4096");
-        let calls = counted(&finished, "MPI_Allreduce");
-        if is_replaced(&finished) {
-            // The calls in which it is noticed are at the site of the code before.
-            assert_eq!(calls.values().sum::<u64>(), 3 * CALLS, "{calls:?}");
-            assert!(calls["none"].abs_diff(CALLS) <= FEW, "{calls:?}");
-        } else {
-            assert!(calls.values().sum::<u64>() >= 2 * CALLS, "{calls:?}");
-            assert!(calls["first"] >= 2 * CALLS, "{calls:?}");
-        }
-    });
+#[case]
+fn made_code_in_place_of_a_library_is_at_no_site(mpi: &Mpi) {
+    let finished = swapped(mpi, "made", "4096");
+    let calls = counted(&finished, "MPI_Allreduce");
+    if is_replaced(&finished) {
+        // The calls in which it is noticed are at the site of the code before.
+        assert_eq!(calls.values().sum::<u64>(), 3 * CALLS, "{calls:?}");
+        assert!(calls["none"].abs_diff(CALLS) <= FEW, "{calls:?}");
+    } else {
+        assert!(calls.values().sum::<u64>() >= 2 * CALLS, "{calls:?}");
+        assert!(calls["first"] >= 2 * CALLS, "{calls:?}");
+    }
 }
