@@ -272,8 +272,9 @@ fn assert_read(given: &Given) {
 
     for fold in [WORLD_SIZE, 0] {
         let output = rank.folder.path().join(format!("recovered-{fold}"));
-        let (recovered, unreadable) = recover(&world, Overrides { output: Some(&output), fold: Some(fold) })
-            .expect("it can be written");
+        let (recovered, unreadable) =
+            recover(&world, Overrides { output: Some(&output), fold: Some(fold) }, Vec::new())
+                .expect("it can be written");
         assert!(unreadable.is_empty(), "{:?}", unreadable.first().map(|(_, why)| why));
         assert_profile(&recovered.expect("there is one").directory, &paths, given);
     }
