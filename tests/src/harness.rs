@@ -56,12 +56,12 @@ struct Duty {
 
 type Duties = Arc<Mutex<Vec<Duty>>>;
 
-/// Runs the cases of this binary, and lists the slowest. They wait for processes as long as they compute, so half as many
-/// again as there are cores keep these busy.
+/// Runs the cases of this binary, and lists the slowest. Cases wait three times as long as they compute, so three per core
+/// keep the cores busy.
 pub fn run(binary: &str) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    arguments.test_threads.get_or_insert((cores * 3).div_ceil(2));
+    arguments.test_threads.get_or_insert(cores * 3);
     run_with(binary, &arguments)
 }
 

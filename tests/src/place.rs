@@ -1,6 +1,6 @@
 //! A folder to run a program in, with a folder for its segments, and the command that ran there.
 
-use crate::signal::{self, SIGTERM};
+use crate::signal::{self, SIGKILL, SIGTERM};
 use crate::{Cluster, Mpi, Tables, dist, within};
 use mpisee_collect::process;
 use std::ffi::c_int;
@@ -233,9 +233,17 @@ impl Staying {
 
 impl Drop for Staying {
     fn drop(&mut self) {
-        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            signal::send(SIGTERM, self.0.id());
-            let _ = self.0.wait();
+        if !self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            return;
+        }
+        signal::send(SIGTERM, self.0.id());
+        let begin = Instant::now();
+        while self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            // Open MPI's launcher has waited for ranks for ever that were dead.
+            if begin.elapsed() > LIMIT {
+                signal::send(SIGKILL, self.0.id());
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
