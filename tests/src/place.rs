@@ -223,27 +223,26 @@ impl Staying {
         Staying(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
     }
 
-    /// Sends a signal, by which it ends.
+    /// Sends a signal, by which it ends. Open MPI's launcher is killed if it does not: it may wait for dead ranks for ever.
     #[track_caller]
     pub fn end(&mut self, signal: c_int) {
         signal::send(signal, self.0.id());
-        until("the launcher ends", || self.0.try_wait().expect("it is our child").is_some());
+        let begin = Instant::now();
+        while self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            if begin.elapsed() > LIMIT {
+                let name = std::fs::read_to_string(format!("/proc/{}/comm", self.0.id())).unwrap_or_default();
+                signal::send(SIGKILL, self.0.id());
+                assert!(std::thread::panicking() || name.starts_with("mpirun"), "{name} does not end");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
 impl Drop for Staying {
     fn drop(&mut self) {
-        if !self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            return;
-        }
-        signal::send(SIGTERM, self.0.id());
-        let begin = Instant::now();
-        while self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            // Open MPI's launcher has waited for ranks for ever that were dead.
-            if begin.elapsed() > LIMIT {
-                signal::send(SIGKILL, self.0.id());
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            self.end(SIGTERM);
         }
     }
 }
