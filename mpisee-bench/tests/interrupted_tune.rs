@@ -1,5 +1,6 @@
 //! `mpisee-bench tune` that is interrupted: what was there before is there after, and nothing else.
 
+use mpisee_bench::trial::{Report, Variable};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -57,4 +58,63 @@ fn an_earlier_result_is_kept_and_no_folder_is_left() {
             assert_eq!(std::fs::read_to_string(folder.path().join(name)).unwrap(), text);
         }
     }
+}
+
+/// A launcher whose MPI has two algorithms for MPI_Bcast beside its own choice, one of which takes half of the time and one twice as long.
+/// Its 24th run does not end.
+fn launcher() -> String {
+    const ALGORITHM: &str = "MPIR_CVAR_BCAST_INTRA_ALGORITHM";
+    let description = "How to broadcast\nauto - as MPICH chooses\nbinomial - a tree\nring - a ring";
+    let variable = Variable {
+        name: ALGORITHM.to_owned(),
+        description: description.to_owned(),
+        value: "@VALUE@".to_owned(),
+        names: Vec::new(),
+    };
+    let report = Report {
+        mpi: Default::default(),
+        setting: "Some MPI".to_owned(),
+        nodes: 1,
+        times_s: vec![1.0],
+        variables: vec![variable],
+        selection: None,
+    };
+    let report = serde_json::to_string(&report).unwrap().replace("[1.0]", "[@TIME@]");
+    format!(
+        "runs=$(cat runs 2>/dev/null || echo 0); runs=$((runs + 1)); echo $runs > runs\n\
+         test $runs -ge 24 && exec sleep 100\n\
+         case \"${ALGORITHM}\" in binomial) value=1 time=0.5;; ring) value=2 time=2.0;; *) value=0 time=1.0;; esac\n\
+         sed \"s/@VALUE@/$value/;s/@TIME@/$time/\" > \"$4\" <<'END'\n{report}\nEND\n"
+    )
+}
+
+#[test]
+fn what_was_measured_is_shown_after_an_interrupt_and_progress_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("app.mpisee");
+    std::fs::create_dir(&profile).unwrap();
+    write(&profile, &[("run.json", RUN), ("comms.csv", COMMS), ("calls.csv", CALLS), ("peers.csv", PEERS)]);
+    write(folder.path(), &[("launch.sh", &launcher())]);
+    let mut tune = Command::new("env");
+    tune.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_mpisee-bench")]);
+    tune.args(["tune", "app.mpisee", "--", "sh", "launch.sh"]).current_dir(folder.path());
+    let child = tune.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begin = Instant::now();
+    let runs = || std::fs::read_to_string(folder.path().join("runs")).unwrap_or_default();
+    while runs().trim() != "24" {
+        assert!(begin.elapsed() < Duration::from_secs(120), "{}", runs());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // SAFETY: the process is a child that was not waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGINT) };
+    let output = child.wait_with_output().unwrap();
+    let [found, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(
+        !output.status.success() && said.contains("interrupted; what was measured until then is shown"),
+        "{said}"
+    );
+    // The ring is out after six rounds.
+    assert!(said.contains("round 1 of 12 done") && said.contains("round 8 of 12 done"), "{said}");
+    assert!(found.contains("the best that was tried is binomial, -50.0 % [-50.0, -50.0] (95 %)"), "{found}");
+    assert_eq!(names(folder.path()), ["app.mpisee", "launch.sh", "runs"]);
 }

@@ -394,7 +394,8 @@ pub struct CallRow {
     pub region: String,
     /// The standard's name of the function: `MPI_Allreduce`.
     pub call: String,
-    /// The smallest message of the size class.
+    /// The smallest message of the size class; of `MPI_Sendrecv` and its like the message is the
+    /// one that it sends.
     pub size_min: u64,
     /// The largest message of the size class; 18446744073709551615 beside a smallest of 0 where sizes are unknown.
     pub size_max: u64,

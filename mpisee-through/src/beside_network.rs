@@ -28,6 +28,13 @@ pub struct NetworkArgs {
     network: Option<PathBuf>,
 }
 
+impl NetworkArgs {
+    /// Returns whether the user names a file.
+    pub fn is_given(&self) -> bool {
+        self.network.is_some()
+    }
+}
+
 /// A profile beside its replay.
 pub struct Comparison {
     /// When and where the replay was measured.

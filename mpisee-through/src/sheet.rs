@@ -410,12 +410,17 @@ impl Shown {
 
     /// Cuts the rows and says what was cut; `nothing` is said where there is no row at all.
     pub fn cut(&self, output: &OutputArgs, rows: &mut Vec<Vec<Value>>, nothing: &str) -> String {
+        self.cut_of(output, rows, nothing, "")
+    }
+
+    /// The same for one of several tables: `of` names what its rows are of.
+    pub fn cut_of(&self, output: &OutputArgs, rows: &mut Vec<Vec<Value>>, nothing: &str, of: &str) -> String {
         let limit = self.limit(output);
         let left_out = rows.len().saturating_sub(limit);
         rows.truncate(limit);
         match left_out {
             0 if rows.is_empty() => format!("{nothing}\n"),
-            _ => units::left_out(left_out, "row"),
+            _ => units::left_out_of(left_out, "row", of),
         }
     }
 }

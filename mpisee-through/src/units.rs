@@ -73,13 +73,19 @@ pub fn count_of(number: u64, one: &str, many: &str) -> String {
 
 /// The sentence below a table that does not show everything, `2 more rows are left out; …`; nothing if nothing is missing.
 pub fn left_out(number: usize, noun: &str) -> String {
+    left_out_of(number, noun, "")
+}
+
+/// The same where several tables stand together: `2 more rows of messages are left out; …`.
+pub fn left_out_of(number: usize, noun: &str, of: &str) -> String {
     let are = match number {
         0 => return String::new(),
         1 => "is",
         _ => "are",
     };
     let more = count(number as u64, &format!("more {noun}"));
-    format!("{more} {are} left out; --all shows all, --top N the first N.\n")
+    let of = if of.is_empty() { String::new() } else { format!(" of {of}") };
+    format!("{more}{of} {are} left out; --all shows all, --top N the first N.\n")
 }
 
 /// How many accesses.

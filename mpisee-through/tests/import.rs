@@ -113,6 +113,12 @@ impl Other {
         Other(scratch)
     }
 
+    fn report_of_bytes(report: &[u8]) -> Self {
+        let other = Other::report("");
+        std::fs::write(other.0.path().join("app.2.4711.1.mpiP"), report).unwrap();
+        other
+    }
+
     fn run(&self, arguments: &[&str]) -> Ran {
         Ran::beside(self.0.path(), arguments)
     }
@@ -210,6 +216,67 @@ fn mpip_has_ranks_and_operations() {
     assert_eq!((ranks[1].host.as_str(), ranks[1].wall_s.0, ranks[1].mpi_s.0), ("n1", 9.51, 0.452));
     let run = other.profile();
     assert_eq!(run.run().start, "2025-06-01T12:00:00");
+}
+
+/// Calls and bytes of an operation by rank.
+fn by_rank(calls: &[CallRow], call: &str) -> Vec<(u64, u64)> {
+    let of = |rank: u32| {
+        let rows = calls.iter().filter(move |row| row.rank == rank && row.call == call);
+        rows.fold((0, 0), |(calls, bytes), row| (calls + row.calls, bytes + row.bytes))
+    };
+    (0..4).map(of).collect()
+}
+
+#[test]
+fn ranks_below_a_threshold_of_mpip_have_their_calls() {
+    for (report, options) in [
+        (&include_bytes!("mpip/mixed_t10_k2.mpiP")[..], "-t 10.0 -k 2"),
+        (include_bytes!("mpip/mixed_t60.1.mpiP"), "-t 60"),
+        (include_bytes!("mpip/mixed_t99.1.mpiP"), "-t 99"),
+    ] {
+        let other = Other::report_of_bytes(report);
+        other.import("app.2.4711.1.mpiP");
+        let calls: Vec<CallRow> = other.rows();
+        for (call, of_each) in [
+            ("MPI_Barrier", (5, 0)),
+            ("MPI_Allreduce", (1000, 8000)),
+            ("MPI_Bcast", (500, 32_000)),
+            ("MPI_Sendrecv", (300, 12_000)),
+            ("MPI_File_write_at", (10, 1000)),
+            ("MPI_File_open", (1, 0)),
+            ("MPI_File_close", (1, 0)),
+        ] {
+            assert_eq!(by_rank(&calls, call), [of_each; 4], "{call} with {options}");
+        }
+        let notes = &other.profile().run().notes.join(" ");
+        assert!(notes.contains(&format!("below its threshold (MPIP={options})")), "{notes}");
+        assert!(notes.contains("so differences between these ranks are not shown"), "{notes}");
+        let summary = other.run(&["summary", "app.mpisee"]);
+        assert!(
+            summary.exits(0).stdout.contains("mpiP left out rows below its threshold"),
+            "{}",
+            summary.stdout
+        );
+        other.run(&["check", "app.mpisee"]).exits(0);
+    }
+}
+
+#[test]
+fn a_rank_whose_calls_are_known_by_exclusion_keeps_its_time() {
+    // With -t 60 the barriers of ranks 1 to 3 are named: rank 0, which slept outside of MPI, made the others.
+    let other = Other::report_of_bytes(include_bytes!("mpip/mixed_t60.1.mpiP"));
+    other.import("app.2.4711.1.mpiP");
+    let calls: Vec<CallRow> = other.rows();
+    let time =
+        |rank| calls.iter().find(|row| row.rank == rank && row.call == "MPI_Barrier").unwrap().time_s.0;
+    assert!((time(0) - 0.000_555).abs() < 1e-9 && (time(2) - 1.0).abs() < 1e-9, "{} {}", time(0), time(2));
+}
+
+#[test]
+fn a_report_may_have_bytes_that_are_no_text() {
+    let other = Other::report_of_bytes(include_bytes!("mpip/latin1_argument.mpiP"));
+    other.import("app.2.4711.1.mpiP");
+    assert_eq!(other.profile().run().command, ["./nbr", "caf\u{fffd}"]);
 }
 
 #[test]

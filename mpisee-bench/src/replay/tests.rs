@@ -10,23 +10,40 @@ const PEERS: &str = "comm,rank,peer,sent_messages,sent_bytes,received_messages,r
 /// A row of calls: communicator, rank, operation, bytes of a call, calls, seconds.
 type Call<'a> = (&'a str, u32, &'a str, u64, u64, f64);
 
-/// The plan for a profile of two ranks with these communicators, calls, and messages of a rank to a peer.
-fn planned(comms: &[&str], calls: &[Call<'_>], messages: &[(&str, u32, u32, u64, u64)]) -> Plan {
+/// Messages of a rank to a peer: communicator, rank, peer, messages, bytes.
+type Messages<'a> = (&'a str, u32, u32, u64, u64);
+
+/// The plan for a profile of two ranks with these communicators, calls and messages.
+fn planned(comms: &[&str], calls: &[Call<'_>], messages: &[Messages<'_>]) -> Plan {
+    let row = |&(comm, rank, call, bytes, calls, time_s): &Call<'_>| {
+        let class = if bytes == 0 { [0, 0] } else { [bytes, 2 * bytes - 1] };
+        in_class(comm, rank, call, class, [calls, bytes * calls], time_s)
+    };
+    planned_of(comms, &calls.iter().map(row).collect::<String>(), messages)
+}
+
+/// A row of calls with their number and their bytes.
+fn in_class(
+    comm: &str,
+    rank: u32,
+    call: &str,
+    [min, max]: [u64; 2],
+    [calls, bytes]: [u64; 2],
+    time_s: f64,
+) -> String {
+    format!("{comm},{rank},,{call},{min},{max},host,,{calls},{bytes},{time_s:.9},0.000000001,1.000000000\n")
+}
+
+/// As [`planned`], with the text of the calls.
+fn planned_of(comms: &[&str], calls: &str, messages: &[Messages<'_>]) -> Plan {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("app.mpisee");
     std::fs::create_dir(&path).unwrap();
     let write = |name: &str, text: String| std::fs::write(Path::new(&path).join(name), text).unwrap();
     write("run.json", RUN.to_owned());
     write("comms.csv", COMMS.to_owned() + &comms.iter().map(|row| format!("{row}\n")).collect::<String>());
-    let row = |&(comm, rank, call, bytes, calls, time_s): &Call<'_>| {
-        let [min, max] = if bytes == 0 { [0, 0] } else { [bytes, 2 * bytes - 1] };
-        format!(
-            "{comm},{rank},,{call},{min},{max},host,,{calls},{},{time_s:.9},0.000000001,1.000000000\n",
-            bytes * calls
-        )
-    };
-    write("calls.csv", CALLS.to_owned() + &calls.iter().map(row).collect::<String>());
-    let row = |&(comm, rank, peer, messages, bytes): &(&str, u32, u32, u64, u64)| {
+    write("calls.csv", CALLS.to_owned() + calls);
+    let row = |&(comm, rank, peer, messages, bytes): &Messages<'_>| {
         format!("{comm},{rank},{peer},{messages},{bytes},0,0\n")
     };
     write("peers.csv", PEERS.to_owned() + &messages.iter().map(row).collect::<String>());
@@ -220,6 +237,55 @@ fn messages_have_the_sizes_of_the_calls_that_send_them() {
     // Where one peer gets other messages than another one, or the calls are not all, the mean is all that is known.
     assert_eq!(sent(&[("W", 0, 1, 500, 500 * 40_000), ("W", 0, 0, 1000, 4000)]), [(40_000, 500), (4, 1000)]);
     assert_eq!(sent(&[("W", 0, 1, 3000, 2 * bytes)]), [(13_336, 3000)]);
+}
+
+/// Messages of W, from a rank to a peer: size and number.
+fn sent(calls: &[String], messages: &[Messages<'_>]) -> Vec<(u64, u64)> {
+    let plan = planned_of(&[WORLD], &calls.concat(), messages);
+    plan.items[0].messages.iter().flatten().map(|it| (it.bytes, it.count)).collect()
+}
+
+/// A row of `MPI_Sendrecv` by rank 0 on W: the size class is that of the message that is sent.
+fn exchanges(class: [u64; 2], calls: u64, bytes: u64) -> String {
+    in_class("W", 0, "MPI_Sendrecv", class, [calls, bytes], 0.5)
+}
+
+#[test]
+fn sendrecv_is_replayed_with_the_sizes_that_it_sends() {
+    // 8000 bytes each way, and 100 each way.
+    let calls = [exchanges([4096, 8191], 10, 10 * 16_000), exchanges([64, 127], 10, 10 * 200)];
+    assert_eq!(sent(&calls, &[("W", 0, 1, 20, 81_000)]), [(100, 10), (8000, 10)]);
+    // Alternately 1 MiB there and 200 KiB back, and the other way around: no message has the mean
+    // of both.
+    let (large, small) = (1 << 20, 200 << 10);
+    let calls = [
+        exchanges([1 << 20, (2 << 20) - 1], 10, 10 * (large + small)),
+        exchanges([128 << 10, (256 << 10) - 1], 10, 10 * (large + small)),
+    ];
+    assert_eq!(sent(&calls, &[("W", 0, 1, 20, 10 * (large + small))]), [(small, 10), (large, 10)]);
+    // Much is received and little sent.
+    let calls = [exchanges([8, 15], 10, 10 * (8 + large)), exchanges([64, 127], 10, 10 * 200)];
+    let [(least, 10), (most, 10)] = sent(&calls, &[("W", 0, 1, 20, 10 * 108)])[..] else { panic!() };
+    assert!((8..16).contains(&least) && (64..128).contains(&most) && least + most == 108, "{least} {most}");
+}
+
+#[test]
+fn exchanges_with_nobody_send_no_message() {
+    // At the border of a grid a rank sends to MPI_PROC_NULL, and receives; of the messages of no
+    // bytes one is true.
+    let calls = [
+        exchanges([0, 0], 11, 10 * 8000),
+        exchanges([4096, 8191], 10, 10 * 16_000),
+        exchanges([64, 127], 10, 10 * 200),
+    ];
+    let messages = [("W", 0, 1, 21, 10 * 8100)];
+    assert_eq!(sent(&calls, &messages), [(0, 1), (100, 10), (8000, 10)]);
+}
+
+#[test]
+fn profiles_with_classes_of_both_directions_together_are_halved() {
+    let calls = [exchanges([8192, 16383], 10, 10 * 16_000), exchanges([128, 255], 10, 10 * 200)];
+    assert_eq!(sent(&calls, &[("W", 0, 1, 20, 81_000)]), [(100, 10), (8000, 10)]);
 }
 
 /// Beside one communicator of 3 and two of 2 members, a call of the 3 stands for three sevenths of all.

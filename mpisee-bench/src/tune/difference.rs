@@ -56,6 +56,13 @@ impl Difference {
     }
 }
 
+/// The median of the relative differences, of however few pairs; none of none.
+pub fn median_difference(pairs: &[(f64, f64)]) -> Option<f64> {
+    let ratios: Vec<f64> = pairs.iter().map(|(before, after)| after / before).collect();
+    let is_known = !ratios.is_empty() && ratios.iter().all(|ratio| ratio.is_finite());
+    is_known.then(|| median(&ratios) - 1.0)
+}
+
 /// The number of values that are left out at each end of an interval for the median: as many as leave [`CONFIDENCE`]. None where
 /// all of them have less.
 fn left_out(count: usize) -> Option<usize> {

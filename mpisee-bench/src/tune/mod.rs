@@ -24,9 +24,10 @@ use knobs::collective;
 use mpisee_profile::Profile;
 use output::Outcome;
 use runner::{Change, FIRST_LIMIT, Runner};
-use search::{Chosen, Search};
+use search::{Chosen, Search, progress};
 use selection::Tree;
 use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The settings of tuning.
@@ -87,10 +88,16 @@ pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
         }
         replace(&file, &outcome.change.shell(), &folder)?;
     }
-    Ok(match settings.format() {
+    let text = match settings.format() {
         Format::Json => outcome.json(&file),
         _ => outcome.text(&file),
-    })
+    };
+    if outcome.is_interrupted {
+        // What took long to measure is shown all the same.
+        let _ = std::io::stdout().write_all(text.as_bytes());
+        return Err(outcome.interruption().to_owned());
+    }
+    Ok(text)
 }
 
 /// Fails where the environment names a selection file that does not exist: MPICH's programs crash then.
@@ -195,19 +202,20 @@ fn tune(
     if search.knobs.is_empty() {
         return Err(format!("{} offers no choice of algorithms for what costs most", report.setting));
     }
-    eprintln!("mpisee-bench: {}", search.outlook(args.rounds));
+    progress(&search.outlook(args.rounds));
     let tried = search.try_all(args.rounds)?;
     let (best, mut overlapped) = search.best(&tried);
-    let mut confirmed = search.confirm(best, args.rounds)?;
+    let mut confirmed = unless_interrupted(|| search.confirm(best, args.rounds))?.unwrap_or_default();
     if confirmed.is_empty() {
-        confirmed = search.confirm(std::mem::take(&mut overlapped), args.rounds)?;
+        let second = std::mem::take(&mut overlapped);
+        confirmed = unless_interrupted(|| search.confirm(second, args.rounds))?.unwrap_or_default();
     }
     let chosen: Chosen = confirmed.iter().map(|(&knob, it)| (knob, it.choice)).collect();
     let tried_change = search.change(&chosen);
     let program = match &args.program {
         Some(command) if tried_change != Change::default() => {
             tried_change.write()?;
-            Some(program::measure(command, &tried_change, args.pairs, folder)?)
+            unless_interrupted(|| program::measure(command, &tried_change, args.pairs, folder))?
         }
         _ => None,
     };
@@ -225,7 +233,19 @@ fn tune(
         overlapped,
         change,
         program,
+        is_interrupted: interrupt::came(),
     })
+}
+
+/// A step of the search; none if a signal ended it, or came before.
+fn unless_interrupted<T>(step: impl FnOnce() -> Result<T, String>) -> Result<Option<T>, String> {
+    if interrupt::came() {
+        return Ok(None);
+    }
+    match step() {
+        Err(_) if interrupt::came() => Ok(None),
+        done => done.map(Some),
+    }
 }
 
 #[cfg(test)]

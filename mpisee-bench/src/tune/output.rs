@@ -35,12 +35,24 @@ pub struct Outcome {
     pub change: Change,
     /// The difference between the program's own runs.
     pub program: Option<Program>,
+    /// True if a signal ended the search before its end.
+    pub is_interrupted: bool,
 }
 
 impl Outcome {
     /// Returns whether there is something to recommend: not if the program has become slower.
     pub fn is_kept(&self) -> bool {
         !self.confirmed.is_empty() && !self.program.as_ref().is_some_and(|it| it.difference.is_slower())
+    }
+
+    /// The sentence on a search that a signal has ended.
+    pub fn interruption(&self) -> &'static str {
+        match self.is_kept() {
+            true => "interrupted; what was confirmed until then is written",
+            false => {
+                "interrupted; what was measured until then is shown, nothing is confirmed, and files of an earlier result are as they were"
+            }
+        }
     }
 
     /// For people; `file` has the variables.
@@ -68,6 +80,9 @@ impl Outcome {
                 knob.collective.map_or("all operations", |it| it.name()),
                 difference.text()
             );
+        }
+        if self.is_interrupted && self.confirmed.is_empty() {
+            return text;
         }
         if self.confirmed.is_empty() {
             return text
@@ -108,20 +123,25 @@ impl Outcome {
                 continue;
             }
             let differences = knob.choices.iter().zip(found).filter_map(|(choice, found)| match found {
-                ChoiceResult::Difference(Some(difference)) => Some((choice, difference)),
+                ChoiceResult::Difference(Some(difference)) => {
+                    Some((choice, difference.median, format!("{} (95 %)", difference.text())))
+                }
+                ChoiceResult::Few { pairs, median } => {
+                    let pairs = if *pairs == 1 { "1 pair".to_owned() } else { format!("{pairs} pairs") };
+                    let text = format!("{:+.1} % ({pairs} of runs, too few to be certain)", 100.0 * median);
+                    Some((choice, *median, text))
+                }
                 _ => None,
             });
-            if let Some((choice, difference)) =
-                differences.min_by(|one, other| one.1.median.total_cmp(&other.1.median))
+            if let Some((choice, _, difference)) = differences.min_by(|one, other| one.1.total_cmp(&other.1))
             {
                 let _ = writeln!(
                     text,
-                    "{} of {} on {}: the best that was tried is {}, {} (95 %).",
+                    "{} of {} on {}: the best that was tried is {}, {difference}.",
                     knob.collective.map_or("All operations", |it| it.name()),
                     knob.sizes(&self.items),
                     knob.families(&self.items),
                     choice.name,
-                    difference.text()
                 );
             }
         }
@@ -161,6 +181,7 @@ impl Outcome {
             self.change.variables.iter().map(|it| (it.name.as_str(), it.value.as_str())).collect();
         let value = json!({
             "setting": self.setting,
+            "interrupted": self.is_interrupted,
             "ranks": self.ranks,
             "rounds": self.rounds,
             "choices": knobs,
@@ -180,9 +201,14 @@ impl Outcome {
         let tried = knob.choices.iter().zip(&self.tried[at]).map(|(choice, found)| {
             let (difference, fails): (Option<&Difference>, Option<&String>) = match found {
                 ChoiceResult::Difference(difference) => (difference.as_ref(), None),
+                ChoiceResult::Few { .. } => (None, None),
                 ChoiceResult::Fails(why) => (None, Some(why)),
             };
-            json!({ "name": choice.name, "difference": difference, "fails": fails })
+            let mut tried = json!({ "name": choice.name, "difference": difference, "fails": fails });
+            if let ChoiceResult::Few { pairs, median } = found {
+                tried["few"] = json!({ "pairs": pairs, "median": median });
+            }
+            tried
         });
         let confirmed = self.confirmed.get(&at);
         json!({

@@ -2,6 +2,7 @@
 
 use super::difference::Difference;
 use super::runner::{Change, Ended, FIRST_LIMIT, reason, run_within};
+use super::search::progress;
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
@@ -39,6 +40,7 @@ pub fn measure(command: &str, change: &Change, pairs: u32, folder: &Path) -> Res
     };
     let mut times = Vec::new();
     for pair in 0..pairs {
+        progress(&format!("the program: pair {} of {pairs}", pair + 1));
         let mut both = [0.0; 2];
         let order = if pair % 2 == 0 { [0, 1] } else { [1, 0] };
         for place in order {

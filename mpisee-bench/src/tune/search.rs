@@ -1,20 +1,29 @@
 //! Finds for each knob the choice that is better than none, by runs in turn.
 
-use super::difference::{Difference, LEAST_PAIRS};
+use super::difference::{Difference, LEAST_PAIRS, median_difference};
+use super::interrupt;
 use super::knobs::Knob;
 use super::runner::{Change, FIRST_LIMIT, Failure, LEAST_LIMIT, Runner};
 use super::selection::Tree;
 use crate::replay::Item;
 use crate::trial::{Report, Trial};
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The finding on a choice.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChoiceResult {
-    /// The difference to no change in the runs that tried it; none if there was one alone.
+    /// The difference to no change in the runs that tried it; none without a pair of runs.
     Difference(Option<Difference>),
+    /// The median difference of fewer pairs of runs than an interval needs, as where the search was interrupted.
+    Few {
+        /// The number of pairs.
+        pairs: usize,
+        /// The median.
+        median: f64,
+    },
     /// It does not work.
     Fails(String),
 }
@@ -56,6 +65,9 @@ struct Candidate {
     failed: Option<String>,
     is_out: bool,
 }
+
+/// Pairs of runs for each line on the progress.
+pub const PAIRS_PER_LINE: u32 = 3;
 
 /// Rounds after which choices that are worse for certain are tried no more.
 const ROUNDS_FOR_ALL: u32 = LEAST_PAIRS;
@@ -111,31 +123,20 @@ impl<'a> Search<'a> {
         &self.trial.items
     }
 
-    /// Tries all choices in `rounds`, in an order that changes from one to the next, and returns what was found.
+    /// Tries all choices in `rounds`, in an order that changes from one to the next, and returns what was found; of a search that is
+    /// interrupted what was found until then.
     pub fn try_all(&self, rounds: u32) -> Result<Tried, String> {
         let candidates = |knob: &Knob| knob.choices.iter().map(|_| Candidate::default()).collect();
         let mut all: Vec<Vec<Candidate>> = self.knobs.iter().map(candidates).collect();
         let mut none: Vec<Rounds> = vec![Rounds::new(); self.knobs.len()];
+        let begin = Instant::now();
         for round in 0..rounds {
-            for setting in in_turn(settings(&all, &self.knobs), round) {
-                match self.run(&setting) {
-                    Ok(report) if setting.is_empty() => {
-                        for (at, knob) in self.knobs.iter().enumerate() {
-                            none[at].insert(round, knob.time_s(self.items(), &report.times_s));
-                        }
-                    }
-                    Ok(report) => {
-                        for (&knob, &choice) in &setting {
-                            let time_s = self.knobs[knob].time_s(self.items(), &report.times_s);
-                            all[knob][choice].times_s.insert(round, time_s);
-                        }
-                    }
-                    Err(Failure::All(what)) => return Err(what),
-                    // The round has no pair for this setting.
-                    Err(Failure::Change(_)) if setting.is_empty() => {}
-                    Err(Failure::Change(what)) => self.blame(&setting, &mut all, what)?,
-                }
+            match self.try_round(round, &mut all, &mut none) {
+                Err(_) if interrupt::came() => break,
+                tried => tried?,
             }
+            let left = begin.elapsed() * (rounds - round - 1) / (round + 1);
+            progress(&format!("round {} of {rounds} done; about {} left", round + 1, minutes(left)));
             if round + 1 >= ROUNDS_FOR_ALL {
                 all.iter_mut().zip(&none).for_each(|(of_knob, none)| leave_out(of_knob, none));
             }
@@ -144,6 +145,30 @@ impl<'a> Search<'a> {
             of_knob.into_iter().map(|it| it.found(&none)).collect()
         };
         Ok(all.into_iter().zip(none).map(found).collect())
+    }
+
+    /// Tries each choice that is still tried once.
+    fn try_round(&self, round: u32, all: &mut [Vec<Candidate>], none: &mut [Rounds]) -> Result<(), String> {
+        for setting in in_turn(settings(all, &self.knobs), round) {
+            match self.run(&setting) {
+                Ok(report) if setting.is_empty() => {
+                    for (at, knob) in self.knobs.iter().enumerate() {
+                        none[at].insert(round, knob.time_s(self.items(), &report.times_s));
+                    }
+                }
+                Ok(report) => {
+                    for (&knob, &choice) in &setting {
+                        let time_s = self.knobs[knob].time_s(self.items(), &report.times_s);
+                        all[knob][choice].times_s.insert(round, time_s);
+                    }
+                }
+                Err(Failure::All(what)) => return Err(what),
+                // The round has no pair for this setting.
+                Err(Failure::Change(_)) if setting.is_empty() => {}
+                Err(Failure::Change(what)) => self.blame(&setting, all, what)?,
+            }
+        }
+        Ok(())
     }
 
     /// Finds out which choices of a setting fail, each in a run of its own.
@@ -211,6 +236,10 @@ impl<'a> Search<'a> {
         while !chosen.is_empty() {
             let mut times: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
             for pair in 0..pairs {
+                if pair % PAIRS_PER_LINE == 0 {
+                    let choices = if chosen.len() == 1 { "choice" } else { "choices" };
+                    progress(&format!("confirming {} {choices}: pair {} of {pairs}", chosen.len(), pair + 1));
+                }
                 let mut both = [None, None];
                 for place in in_turn(vec![0, 1], pair) {
                     let none = Chosen::new();
@@ -273,8 +302,29 @@ impl Candidate {
     }
 
     fn found(self, none: &Rounds) -> ChoiceResult {
-        let difference = Difference::of(&self.pairs(none));
-        self.failed.map_or(ChoiceResult::Difference(difference), ChoiceResult::Fails)
+        let pairs = self.pairs(none);
+        if let Some(why) = self.failed {
+            return ChoiceResult::Fails(why);
+        }
+        match (Difference::of(&pairs), median_difference(&pairs)) {
+            (None, Some(median)) => ChoiceResult::Few { pairs: pairs.len(), median },
+            (difference, _) => ChoiceResult::Difference(difference),
+        }
+    }
+}
+
+/// Prints what is done, for who waits.
+pub fn progress(what: &str) {
+    // Nobody is left to tell if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "mpisee-bench: {what}");
+}
+
+/// `under a minute` or `12 minutes`.
+fn minutes(time: Duration) -> String {
+    match (time.as_secs_f64() / 60.0).round() {
+        none if none < 1.0 => "under a minute".to_owned(),
+        one if one < 2.0 => "1 minute".to_owned(),
+        more => format!("{more:.0} minutes"),
     }
 }
 

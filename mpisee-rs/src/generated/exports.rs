@@ -5760,7 +5760,6 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv(
             Block(sendcount, sendtype),
             source,
             recvtag,
-            Block(recvcount, recvtype),
             HandlePtr::c(request),
             move || {
                 pmpi::MPI_Isendrecv.get()(
@@ -5798,7 +5797,6 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_c(
             Block(sendcount, sendtype),
             source,
             recvtag,
-            Block(recvcount, recvtype),
             HandlePtr::c(request),
             move || {
                 pmpi::MPI_Isendrecv_c.get()(
@@ -5833,7 +5831,6 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace(
             Block(count, datatype),
             source,
             recvtag,
-            Block(count, datatype),
             HandlePtr::c(request),
             move || {
                 pmpi::MPI_Isendrecv_replace.get()(
@@ -5867,7 +5864,6 @@ pub unsafe extern "C-unwind" fn MPI_Isendrecv_replace_c(
             Block(count, datatype),
             source,
             recvtag,
-            Block(count, datatype),
             HandlePtr::c(request),
             move || {
                 pmpi::MPI_Isendrecv_replace_c.get()(

@@ -7869,7 +7869,6 @@ unsafe fn mpi_isendrecv_body(
             Block(*sendcount, fortran::handle::<Datatype>(sendtype)),
             *source,
             *recvtag,
-            Block(*recvcount, fortran::handle::<Datatype>(recvtype)),
             HandlePtr::fortran(request),
             move || {
                 fortran::code(ierror, |ierror| {
@@ -7932,7 +7931,6 @@ unsafe fn mpi_isendrecv_replace_body(
             Block(*count, fortran::handle::<Datatype>(datatype)),
             *source,
             *recvtag,
-            Block(*count, fortran::handle::<Datatype>(datatype)),
             HandlePtr::fortran(request),
             move || {
                 fortran::code(ierror, |ierror| {

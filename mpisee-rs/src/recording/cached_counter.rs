@@ -33,11 +33,11 @@ impl CachedCounter {
         self.0.id()
     }
 
-    /// The key of the call in progress, with a message of `message` bytes. To be taken once a call, as its memory is
-    /// ([`memory_kind::take_memory`]).
+    /// The key of the call in progress, with a message of `message` bytes of which it counts
+    /// `bytes`. To be taken once a call, as its memory is ([`memory_kind::take_memory`]).
     #[inline(always)]
-    pub fn key(self, message: u64) -> SlotKey {
-        let memory = memory_kind::take_memory(|| self.0.active_call.get(), message);
+    pub fn key(self, message: u64, bytes: u64) -> SlotKey {
+        let memory = memory_kind::take_memory(|| self.0.active_call.get(), message, bytes);
         self.0.key.get().of_next_call(HOT.region(), size_class(message), memory)
     }
 
@@ -45,7 +45,7 @@ impl CachedCounter {
     /// it as it was counted.
     #[inline(always)]
     pub fn count(self, message: u64, bytes: u64, ticks: Ticks, caller: u64) -> CountedCall {
-        let key = self.key(message);
+        let key = self.key(message, bytes);
         if key == self.0.key.get() {
             // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere` has stored this one after
             // its slot; slots are never unmapped.

@@ -368,7 +368,7 @@ impl Recorder {
         ticks: Ticks,
     ) -> CountedCall {
         let call = || active_call::pack(active_call::CurrentFunction::Operation(operation), communicator);
-        let memory = memory_kind::take_memory(call, message);
+        let memory = memory_kind::take_memory(call, message, bytes);
         let (region, operation) = (self.region(), self.at_site(operation));
         let counted = CountedCall::new(communicator, region, operation, message, bytes, ticks);
         counted.in_memory(memory)

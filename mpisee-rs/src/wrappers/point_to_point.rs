@@ -174,7 +174,8 @@ fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> b
     rarely(count).unwrap_or(false)
 }
 
-/// A send and a receive in one; the sum of both directions counts.
+/// A send and a receive in one. The bytes of both directions count, in the size class of the
+/// message that is sent.
 ///
 /// # Safety
 /// See [`send`].
@@ -220,7 +221,7 @@ pub unsafe fn send_receive<C: CountArgument>(
     let (sent, received) = (bytes_of(code, dest, block), received_bytes(&status));
     let is_process = |rank| u32::from(rank != constant::PROC_NULL);
     let together = is_process(dest) + is_process(source);
-    call.count(sent + received, sent + received, ticks);
+    call.count(sent, sent + received, ticks);
     call.sent(to, sent, together);
     // Last, since it may take the place of the cached call.
     call.received_beside(ends_of(&status), received, together);
@@ -347,6 +348,7 @@ pub unsafe fn start_receive<C: CountArgument>(
 }
 
 /// A nonblocking send and receive, completed by one `request`, whose status is that of the receive.
+/// As [`send_receive`], it stays in the size class of the message that is sent.
 ///
 /// # Safety
 /// See [`send`].
@@ -359,7 +361,6 @@ pub unsafe fn start_send_receive<C: CountArgument>(
     send: Block<C>,
     source: c_int,
     receive_tag: c_int,
-    receive: Block<C>,
     request: HandlePtr<Request>,
     make: impl FnOnce() -> c_int,
 ) -> c_int {
@@ -375,14 +376,13 @@ pub unsafe fn start_send_receive<C: CountArgument>(
     };
     let (code, ticks) = call.time_both(to, source, make);
     let sent = bytes_of(code, dest, send);
-    let message = sent + bytes_of(code, source, receive);
-    let counted = call.count(message, sent, ticks);
+    let counted = call.count(sent, sent, ticks);
     if code == constant::SUCCESS {
         // No sample of it is kept, since its request completes both.
         let _ = call.starts_to_send(to, sent);
         call.pass_received(from);
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, RequestKind::SendReceive, constant::PROC_NULL, counted, message) };
+        unsafe { call.add_request(request, RequestKind::SendReceive, constant::PROC_NULL, counted, sent) };
     }
     code
 }

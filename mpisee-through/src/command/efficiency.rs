@@ -11,6 +11,7 @@ use crate::filter::CommFilter;
 use crate::interrupted;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
+use crate::units::count;
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
@@ -237,7 +238,8 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
     let (comparison, unreadable) = Comparison::find(view, &args.network)?;
     answer.caveats.extend(unreadable);
     if let Some(comparison) = comparison {
-        closing = beside(&mut answer, comparison, closing, &all, form);
+        let most = if args.network.is_given() { usize::MAX } else { MOST_UNASKED };
+        closing = beside(&mut answer, comparison, closing, &all, form, most);
     }
     answer.caveats.extend(view.note_on_times().map(|_| NCCL_IS_USEFUL.to_owned()));
     answer.caveats.extend(interrupted::warning(view));
@@ -252,13 +254,17 @@ const NCCL_IS_USEFUL: &str = "Useful time is all time outside of MPI: calls of N
 /// Operations below this part of the run are not shown beside a replay.
 const COMPARED_OF_RUN: f64 = 0.01;
 
-/// Adds what the program's transfers are beside a replay, and returns the text after the sheets.
+/// Operations that are shown beside a replay which lies beside the profile and which nobody named.
+const MOST_UNASKED: usize = 2;
+
+/// Adds what the program's transfers are beside a replay, the first `most`, and returns the text after the sheets.
 fn beside(
     answer: &mut Answer,
     comparison: Comparison,
     closing: String,
     all: &Efficiency,
     form: Form,
+    most: usize,
 ) -> String {
     let Comparison { heading, mut operations, .. } = comparison;
     if !form.table {
@@ -270,7 +276,14 @@ fn beside(
         |it: &Compared| ratio(it.recorded.time_s, run_s).is_some_and(|part| part >= COMPARED_OF_RUN);
     operations.retain(matters);
     let before = if closing.is_empty() { closing } else { closing + "\n" };
-    before + &heading + &compare_network::verdicts(operations.iter())
+    let more = match operations.len().saturating_sub(most) {
+        0 => String::new(),
+        more => format!(
+            "\n{} of the replay beside the profile: mpisee-through compare-network has all.\n",
+            count(more as u64, "more operation")
+        ),
+    };
+    before + &heading + &compare_network::verdicts(operations.iter().take(most)) + &more
 }
 
 /// Limits of the efficiencies, one sentence each.

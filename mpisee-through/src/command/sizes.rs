@@ -163,7 +163,8 @@ fn histogram(cells: &[(GroupKey, Cell)], groups: &Groups, by: BarOf, page: Page)
             let (size_min, size_max) = groups.size(key);
             let ends = match [size_min, size_max] {
                 UNKNOWN_SIZE => ["unknown"; 2].map(str::to_owned),
-                ends => ends.map(short_bytes),
+                [least, most] if least == most => [least; 2].map(|size| short_bytes(u128::from(size))),
+                ends => range_ends(ends),
             };
             let [from, to] = ends;
             ([from, to, amount], by.of(cell))
@@ -188,24 +189,27 @@ fn histogram(cells: &[(GroupKey, Cell)], groups: &Groups, by: BarOf, page: Page)
     text
 }
 
-/// The ends of size classes: `64 B`, `127 B`, `1 KiB`; one below a power of two is shown as that power less 1.
-fn short_bytes(bytes: u64) -> String {
+/// The ends of a range of sizes: `64 B` and `<128 B`, `512 B` and `<1 KiB`. A class ends below a power of two.
+fn range_ends([least, most]: [u64; 2]) -> [String; 2] {
+    let beyond = u128::from(most) + 1;
+    let end = match beyond.is_power_of_two() {
+        true => format!("<{}", short_bytes(beyond)),
+        false => short_bytes(u128::from(most)),
+    };
+    [short_bytes(u128::from(least)), end]
+}
+
+/// `512 B`, `4 KiB`; what is no whole number of a unit has the next smaller one.
+fn short_bytes(bytes: u128) -> String {
     const UNITS: [(&str, u32); 6] =
         [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    for (unit, bits) in UNITS {
-        if bytes >= 1 << bits && bytes.trailing_zeros() >= bits {
-            return format!("{} {unit}", bytes >> bits);
-        }
-        if bytes > 1 << bits && (u128::from(bytes) + 1).trailing_zeros() >= bits {
-            return format!("<{} {unit}", (u128::from(bytes) + 1) >> bits);
-        }
-    }
-    format!("{bytes} B")
+    let unit = UNITS.into_iter().find(|&(_, bits)| bytes >= 1 << bits && bytes.trailing_zeros() >= bits);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, bits)| format!("{} {unit}", bytes >> bits))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{has_messages, short_bytes};
+    use super::{has_messages, range_ends};
 
     #[test]
     fn empty_messages_are_told_from_none() {
@@ -225,14 +229,17 @@ mod tests {
     }
 
     #[test]
-    fn ends_of_classes_are_short() {
-        assert_eq!(short_bytes(0), "0 B");
-        assert_eq!(short_bytes(127), "127 B");
-        assert_eq!(short_bytes(1024), "1 KiB");
-        assert_eq!(short_bytes(2047), "<2 KiB");
-        assert_eq!(short_bytes((1 << 20) - 1), "<1024 KiB");
-        assert_eq!(short_bytes(512 << 20), "512 MiB");
-        assert_eq!(short_bytes(1500), "1500 B");
-        assert_eq!(short_bytes(u64::MAX), "<16 EiB");
+    fn ends_of_classes_have_one_form() {
+        for (ends, expected) in [
+            ([8, 15], ["8 B", "<16 B"]),
+            ([0, 127], ["0 B", "<128 B"]),
+            ([512, 1023], ["512 B", "<1 KiB"]),
+            ([1024, 2047], ["1 KiB", "<2 KiB"]),
+            ([512 << 20, (1 << 30) - 1], ["512 MiB", "<1 GiB"]),
+            ([1500, 3000], ["1500 B", "3000 B"]),
+            ([32 << 20, u64::MAX], ["32 MiB", "<16 EiB"]),
+        ] {
+            assert_eq!(range_ends(ends), expected);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! `mpisee-bench`: what it moves, and what it refuses.
 
-use mpisee_profile::network::Network;
+use mpisee_profile::network::{MESSAGES, Network};
 use mpisee_tests::bench::{bench, has_bench, number, rows};
 use mpisee_tests::{Cluster, Mpi, Place, Run, case, dist, within};
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -268,7 +269,7 @@ fn a_profile_is_replayed_and_compared(mpi: &Mpi) {
     let tables = replayed.tables();
     let of_replay: Vec<_> = tables.calls.iter().filter(|row| row.call == "MPI_Alltoall").collect();
     assert!(of_replay.iter().all(|row| row.bytes == row.calls * 2 * 3011), "{of_replay:?}");
-    let members: std::collections::BTreeSet<String> =
+    let members: BTreeSet<String> =
         of_replay.iter().map(|row| tables.comm(&row.comm).members.to_string()).collect();
     assert_eq!(members.into_iter().collect::<Vec<_>>(), ["0-1", "2-3"]);
     let [profile, network] = [&directory, &network].map(|path| path.display().to_string());
@@ -289,4 +290,27 @@ fn a_profile_is_replayed_and_compared(mpi: &Mpi) {
         "{}",
         few.stderr
     );
+}
+
+/// A replay sends messages of the sizes that `MPI_Sendrecv` sends, and none of the mean of both
+/// directions.
+#[case(only = has_bench)]
+fn exchanges_are_replayed_with_the_sizes_that_they_send(mpi: &Mpi) {
+    let run = Run::new(mpi, "replay/sendrecv").ranks(2);
+    let program = ["40009", "1013", "20"].into_iter().fold(run, Run::argument).profiled();
+    let directory = program.directory();
+    let network = program.place.path("network.json");
+    let words = format!("--like {} --output {}", directory.display(), network.display());
+    let replayed = bench(mpi, &words).ranks(2).profiled();
+    let read = Network::read(&network).unwrap();
+    let replay = read.replays.iter().find(|it| it.call == MESSAGES).expect("it is replayed");
+    // The profile has the size class of each and the bytes of all.
+    assert_eq!((replay.calls, replay.volume), (60, Some(20 * 40_009 + 40 * 1013)), "{replay:?}");
+    let [short, long] = [512..1024, 32_768..65_536];
+    assert!(short.contains(&replay.size_min) && long.contains(&replay.size_max), "{replay:?}");
+    // Messages by which the benchmark's ranks agree are shorter.
+    let tables = replayed.tables();
+    let sent = tables.calls.iter().filter(|row| row.call == "MPI_Isend" && row.size_min >= 256);
+    let classes: BTreeSet<u64> = sent.map(|row| row.size_min).collect();
+    assert_eq!(classes.into_iter().collect::<Vec<_>>(), [short.start, long.start]);
 }

@@ -87,17 +87,18 @@ pub fn leave_unused(used: Used) {
     staging::leave_unused(used);
 }
 
-/// The kind of memory of the call in progress, which is counted with a message of `message` bytes; `call` is a word as of
-/// [`active_call::pack`]. That of a call without buffers is [`Memory::Host`]. To be taken once a call: the message is reported to a tracer that
-/// counts copies, and its buffers are forgotten ([`staging::report`]).
+/// The kind of memory of the call in progress, which is counted with a message of `message` bytes
+/// and with `bytes`; `call` is a word as of [`active_call::pack`]. That of a call without buffers
+/// is [`Memory::Host`]. To be taken once a call: the message is reported to a tracer that counts
+/// copies, and its buffers are forgotten ([`staging::report`]).
 #[inline(always)]
-pub fn take_memory(call: impl FnOnce() -> u64, message: u64) -> Memory {
-    if HOT.asks_driver() { noted(call(), message) } else { Memory::Host }
+pub fn take_memory(call: impl FnOnce() -> u64, message: u64, bytes: u64) -> Memory {
+    if HOT.asks_driver() { noted(call(), message, bytes) } else { Memory::Host }
 }
 
 #[cold]
 #[inline(never)]
-fn noted(call: u64, message: u64) -> Memory {
+fn noted(call: u64, message: u64, bytes: u64) -> Memory {
     let Some(active_call::CurrentFunction::Operation(operation)) = active_call::call_of(call) else {
         return Memory::Host;
     };
@@ -106,7 +107,7 @@ fn noted(call: u64, message: u64) -> Memory {
         return Memory::Host;
     }
     let kinds = OF_CALL.get();
-    staging::report(operation, active_call::communicator_of(call), message, kinds);
+    staging::report(operation, active_call::communicator_of(call), [message, bytes], kinds);
     farthest(kinds.into_iter())
 }
 
@@ -223,7 +224,11 @@ mod tests {
     }
 
     fn of(operation: Operation) -> Memory {
-        take_memory(|| active_call::pack(active_call::CurrentFunction::Operation(operation), CommId::NONE), 0)
+        take_memory(
+            || active_call::pack(active_call::CurrentFunction::Operation(operation), CommId::NONE),
+            0,
+            0,
+        )
     }
 
     fn of_send() -> Memory {

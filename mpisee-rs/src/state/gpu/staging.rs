@@ -74,9 +74,15 @@ pub fn leave_unused(used: Used) {
     });
 }
 
-/// Tells the tracer, once, of the message of a call that has buffers. `kinds` are those of the buffer that is sent and the one that is
-/// received; of a device's memory no copy is looked for.
-pub fn report(operation: Operation, communicator: CommId, message: u64, mut kinds: [Memory; 2]) {
+/// Tells the tracer, once, of the message of a call that has buffers, which is counted with
+/// `bytes`. `kinds` are those of the buffer that is sent and the one that is received; of a
+/// device's memory no copy is looked for.
+pub fn report(
+    operation: Operation,
+    communicator: CommId,
+    [message, bytes]: [u64; 2],
+    mut kinds: [Memory; 2],
+) {
     if !counts_copies() {
         return;
     }
@@ -90,12 +96,15 @@ pub fn report(operation: Operation, communicator: CommId, message: u64, mut kind
         sent = if direction == Direction::SentWhole { 0 } else { received };
         kinds[0] = kinds[1];
     }
-    let bytes = if direction == Direction::Halves { message / 2 } else { message };
+    let received_bytes =
+        if direction == Direction::Exchange { bytes.saturating_sub(message) } else { message };
     let is_sent = !matches!(direction, Direction::None | Direction::Received);
-    let is_received = matches!(direction, Direction::Received | Direction::Both | Direction::Halves);
+    let is_received = matches!(direction, Direction::Received | Direction::Both | Direction::Exchange);
     let [is_sent, is_received] =
         [is_sent && kinds[0] != Memory::Device, is_received && kinds[1] != Memory::Device];
-    for (address, is_known, is_sent) in [(sent, is_sent, true), (received, is_received, false)] {
+    for (address, is_known, bytes, is_sent) in
+        [(sent, is_sent, message, true), (received, is_received, received_bytes, false)]
+    {
         if is_known && address != 0 && bytes > 0 {
             communicated(communicator, ptr::without_provenance(address), bytes, is_sent);
         }
@@ -112,8 +121,8 @@ enum Direction {
     Received,
     /// As much is received as is sent.
     Both,
-    /// The message that is counted is both directions'.
-    Halves,
+    /// The message is the one that is sent, and the call counts both directions' bytes.
+    Exchange,
 }
 
 impl Direction {
@@ -132,9 +141,11 @@ impl Direction {
             | ReduceScatter | IreduceScatter | ReduceScatterBlock | IreduceScatterBlock => {
                 Direction::Received
             }
-            Sendrecv | SendrecvReplace | Isendrecv | IsendrecvReplace => Direction::Halves,
+            Sendrecv | SendrecvReplace => Direction::Exchange,
             Bcast | Ibcast | Allreduce | Iallreduce | Scan | Iscan | Exscan | Iexscan | Alltoall
             | Ialltoall | NeighborAlltoall | IneighborAlltoall => Direction::Both,
+            // What a nonblocking call receives is known only when it is complete.
+            Isendrecv | IsendrecvReplace => Direction::Both,
             _ => Direction::None,
         }
     }

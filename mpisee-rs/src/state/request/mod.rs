@@ -580,7 +580,8 @@ impl RequestState {
             persistent: false,
             active: true,
             recorded: true,
-            reclassed: true,
+            // A send and receive in one stays in the class of what it sends.
+            reclassed: kind != RequestKind::SendReceive,
             cancelled: false,
             seen_complete: false,
             doubtful: false,

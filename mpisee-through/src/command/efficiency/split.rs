@@ -13,6 +13,9 @@ use std::collections::HashMap;
 /// of the runtime.
 const LITTLE: f64 = 0.01;
 
+/// Seconds up to which a difference of sums of rows may be rounding.
+const ROUNDING_S: f64 = 1e-6;
+
 /// The name of both factors, which a narrow table hides together.
 const FACTORS: &str = "SerE % and TE %";
 
@@ -55,8 +58,8 @@ impl WaitingKnown {
     /// Of a time in MPI, what is neither known as waiting nor as transfer.
     pub fn rest_of(&self, mpi_s: f64) -> f64 {
         let rest_s = mpi_s - self.time_s;
-        // Sums in another order differ by rounding.
-        if rest_s > 1e-9 * mpi_s { rest_s } else { 0.0 }
+        // Each row is rounded to a nanosecond, and sums in another order differ.
+        if rest_s > (1e-9 * mpi_s).max(ROUNDING_S) { rest_s } else { 0.0 }
     }
 }
 

@@ -4,6 +4,7 @@ mod clause;
 
 use super::Outcome;
 use super::efficiency::Efficiency;
+use crate::comm_pattern::CommPattern;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, seconds};
 use crate::load;
@@ -17,9 +18,9 @@ use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clause::{Clause, Metric, Missing, Unplaced};
-use mpisee_profile::comm_name::derived;
+use mpisee_profile::rows::CommRow;
 use mpisee_profile::{Operation, OperationKind};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -62,8 +63,9 @@ A FILE OF EXPECTATIONS:
 /// has to hold in every run; what is measured (imbalance, efficiency) for the median over the runs. Of a run
 /// and its copies one counts.
 ///
-/// --write leaves out calls whose number depends on time (tests, waits for some of many, probes),
-/// and of several runs what is not the same in all.
+/// --write makes one line for like communicators (a family). It leaves out calls whose number depends on
+/// time (tests, waits for some of many, probes), bytes of calls that have none, limits that cannot be
+/// exceeded, and of several runs what is not the same in all.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct ExpectArgs {
@@ -190,16 +192,23 @@ impl<'v> Facts<'v> {
         self.places.iter().filter(is_there)
     }
 
+    /// The communicators that a clause is about, but those of one process.
+    fn comms(&self, clause: &Clause) -> impl Iterator<Item = &CommRow> {
+        let is_own = |name: &str| !load::is_one_per_process(name) && self.takes_comm(clause, name);
+        self.view.processes().comms.values().filter(move |row| is_own(&row.comm))
+    }
+
+    /// The processes in the communicators that a clause is about.
+    fn members(&self, clause: &Clause) -> u64 {
+        self.view.processes().count_in_any(self.comms(clause))
+    }
+
     /// The number that a clause is about; none if there is nothing of the kind.
     fn value(&self, clause: &Clause) -> Option<f64> {
         let chosen = || {
             self.cells
                 .iter()
                 .filter(|((comm, call), _)| self.takes_comm(clause, comm) && clause.takes_call(call))
-        };
-        let comms = || {
-            let is_own = |name: &str| !load::is_one_per_process(name) && self.takes_comm(clause, name);
-            self.view.processes().comms.values().filter(move |row| is_own(&row.comm))
         };
         match clause.metric {
             Metric::Calls if clause.place().is_some() => {
@@ -211,14 +220,13 @@ impl<'v> Facts<'v> {
                 let calls: BTreeSet<&str> = chosen().map(|((_, call), _)| call.as_str()).collect();
                 Some(calls.len() as f64)
             }
-            Metric::Communicators => Some(comms().map(|row| row.count as f64).sum()),
-            Metric::Alive => Some(comms().filter(|row| row.freed == 0).count() as f64),
+            Metric::Communicators => Some(self.comms(clause).map(|row| row.count as f64).sum()),
+            Metric::Alive => Some(self.comms(clause).filter(|row| row.freed == 0).count() as f64),
             Metric::Efficiency => self.efficiency,
             Metric::Imbalance => {
                 let mut sum = Cell::EMPTY;
                 chosen().for_each(|(_, cell)| sum.merge(cell.clone()));
-                let members = self.view.processes().count_in_any(comms());
-                let mean_s = sum.time_s() / members.max(sum.ranks.ranks()?).max(1) as f64;
+                let mean_s = sum.time_s() / self.members(clause).max(sum.ranks.ranks()?).max(1) as f64;
                 let most_s = seconds(sum.ranks.most_ns()?);
                 (mean_s > 0.0).then(|| most_s / mean_s)
             }
@@ -373,12 +381,14 @@ fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
     let facts = &all[0];
     let mut clauses =
         vec![Clause::of(Metric::Communicators, None, None), Clause::of(Metric::Alive, None, None)];
-    // Parts of one creation are expected together, so that the file does not grow with the number of ranks.
+    // Like communicators are expected together, so that the file grows neither with the ranks nor with the steps of a loop.
+    let unit_of = unit_names(facts);
+    let unit = |comm: &str| unit_of.get(comm).cloned().unwrap_or_else(|| comm.to_owned());
     let mut units: Vec<(String, &str)> =
-        facts.cells.keys().map(|(comm, call)| (parts_of(comm), call.as_str())).collect();
+        facts.cells.keys().map(|(comm, call)| (unit(comm), call.as_str())).collect();
     units.sort_by(|left, right| natural_order(&left.0, &right.0).then(left.1.cmp(right.1)));
     units.dedup();
-    let mut comms: Vec<String> = facts.view.processes().comms.keys().map(|comm| parts_of(comm)).collect();
+    let mut comms: Vec<String> = facts.view.processes().comms.keys().map(|comm| unit(comm)).collect();
     comms.extend(units.iter().map(|(comm, _)| comm.clone()));
     comms.sort_by(|left, right| natural_order(left, right));
     comms.dedup();
@@ -390,6 +400,10 @@ fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
     }
     for clause in clauses {
         let found = facts.value(&clause);
+        // That calls without data have none goes without saying.
+        if clause.metric == Metric::Bytes && all.iter().all(|facts| facts.value(&clause) == Some(0.0)) {
+            continue;
+        }
         if all.iter().all(|other| other.value(&clause) == found) {
             text += &format!("{} = {}\n", clause.text, clause::shown(found.unwrap_or(0.0)));
         }
@@ -402,8 +416,11 @@ fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
         let time_ns: u128 = of.map(|(_, cell)| cell.time_ns).sum();
         let most = all.iter().filter_map(|facts| facts.value(&clause)).reduce(f64::max);
         let Some(found) = most else { continue };
-        if time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {
-            text += &format!("{} <= {:.1}\n", clause.text, (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0);
+        let limit = (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0;
+        // All time on one rank is as many times the mean as there are members.
+        let can_be_exceeded = all.iter().any(|facts| limit < facts.members(&clause) as f64);
+        if can_be_exceeded && time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {
+            text += &format!("{} <= {limit:.1}\n", clause.text);
         }
     }
     let cannot_write = || format!("cannot write '{}'", path.display());
@@ -418,12 +435,21 @@ fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
     }
 }
 
-/// The pattern for all communicators that one call made. A `*` at its end takes the size of a family, too.
-fn parts_of(comm: &str) -> String {
-    derived(comm, |name| match name.part() {
-        Some(_) => name.without_ranks().without_size(),
-        None => name.without_ranks(),
-    })
+/// A pattern for each communicator that takes it and those like it: the name of its family, with the size where the name alone would take
+/// others, too.
+fn unit_names(facts: &Facts<'_>) -> HashMap<String, String> {
+    let processes = facts.view.processes();
+    let known: BTreeSet<&str> =
+        processes.comms.keys().chain(facts.cells.keys().map(|(comm, _)| comm)).map(String::as_str).collect();
+    let mut units = HashMap::new();
+    for (sized, members) in processes.families() {
+        let short = sized.rsplit_once('@').map_or(sized.as_str(), |(name, _)| name);
+        let pattern = CommPattern::new(short);
+        let taken = known.iter().filter(|comm| pattern.takes(comm, None, || processes.families())).count();
+        let name = if taken == members.len() { short } else { sized.as_str() };
+        units.extend(members.iter().map(|comm| (comm.clone(), name.to_owned())));
+    }
+    units
 }
 
 /// Returns whether the number of calls is the same in each run of a program that does the same.

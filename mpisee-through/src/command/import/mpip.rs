@@ -2,12 +2,15 @@
 //!
 //! Sections of all call sites have a row for each operation, call site and rank. Numbers have three or four digits.
 
+mod left_out;
+
 use super::{CallSums, Calls, Tables, run_of, seconds, whole, within_run};
 use anyhow::{Context, Result, bail};
+use left_out::LeftOut;
 use mpisee_profile::rows::{CommRow, Members, RankRow, UNKNOWN_SIZE};
 use mpisee_profile::run::{Imported, Lacking};
 use mpisee_profile::{Operation, OperationKind};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 /// The row that stands for all communicators, which the report does not tell apart.
@@ -19,6 +22,18 @@ const END: &str = "End of Report";
 /// An operation at a call site, on a rank.
 type Site<'r> = (&'r str, u32, u32);
 
+/// Count, maximum, mean and minimum of a row.
+type Numbers = [f64; 4];
+
+/// The rows of a call site.
+#[derive(Default)]
+struct SiteRows {
+    /// That of all ranks.
+    all: Option<Numbers>,
+    /// Those of ranks; mpiP leaves out ranks below its threshold.
+    ranks: BTreeMap<u32, Numbers>,
+}
+
 /// The bytes of the messages of a site, and the smallest and the largest of them.
 struct Sizes {
     least: u64,
@@ -26,10 +41,27 @@ struct Sizes {
     sum: u64,
 }
 
+impl Sizes {
+    /// Both sites' messages.
+    fn with(&self, other: Option<&Sizes>) -> Sizes {
+        let Sizes { least, most, sum } = *self;
+        match other {
+            None => Sizes { least, most, sum },
+            Some(other) => Sizes {
+                least: least.min(other.least),
+                most: most.max(other.most),
+                sum: sum.saturating_add(other.sum),
+            },
+        }
+    }
+}
+
 /// Reads the report.
 pub fn read(file: &Path) -> Result<Tables> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("cannot read '{}'", file.display()))?;
-    read_report(&text).with_context(|| format!("'{}' cannot be imported as a report of mpiP", file.display()))
+    let bytes = std::fs::read(file).with_context(|| format!("cannot read '{}'", file.display()))?;
+    // An argument or the name of a file may be in another encoding.
+    read_report(&String::from_utf8_lossy(&bytes))
+        .with_context(|| format!("'{}' cannot be imported as a report of mpiP", file.display()))
 }
 
 fn read_report(text: &str) -> Result<Tables> {
@@ -53,24 +85,39 @@ fn read_report(text: &str) -> Result<Tables> {
     };
     let sizes = report.sizes(ranks)?;
     let mut calls = CallSums::default();
+    let mut rows_of_sites: BTreeMap<(&str, u32), SiteRows> = BTreeMap::new();
+    let mut all_ms = 0.0;
     for line in sites {
-        if let Some((site, [count, most_ms, mean_ms, least_ms])) = site_row(line, ranks)? {
-            let what = its_line(line);
-            let calls_of_site = whole(count, &what)?;
-            let time_s = seconds(count * mean_ms / 1e3, &what)?.0;
-            let extremes_s = [seconds(least_ms / 1e3, &what)?.0, seconds(most_ms / 1e3, &what)?.0];
-            let name = format!("MPI_{}", site.0);
-            let (of_site, bytes) = sizes_of(&name, sizes.get(&site));
-            let more = Calls { calls: calls_of_site, bytes, time_s, extremes_s };
-            within_run(&more, rows[site.2 as usize].wall_s.0, &what)?;
-            calls.add(UNKNOWN, site.2, &name, of_site, &more)?;
-        }
+        let Some(((name, site, rank), numbers)) = site_row(line, ranks)? else { continue };
+        let rows_of_site = rows_of_sites.entry((name, site)).or_default();
+        let Some(rank) = rank else {
+            rows_of_site.all = Some(numbers);
+            continue;
+        };
+        rows_of_site.ranks.insert(rank, numbers);
+        let [count, most_ms, mean_ms, least_ms] = numbers;
+        let what = its_line(line);
+        let calls_of_site = whole(count, &what)?;
+        let time_s = seconds(count * mean_ms / 1e3, &what)?.0;
+        let extremes_s = [seconds(least_ms / 1e3, &what)?.0, seconds(most_ms / 1e3, &what)?.0];
+        let call = format!("MPI_{name}");
+        let (of_site, bytes) = sizes_of(&call, sizes.get(&(name, site, rank)));
+        let more = Calls { calls: calls_of_site, bytes, time_s, extremes_s };
+        within_run(&more, rows[rank as usize].wall_s.0, &what)?;
+        calls.add(UNKNOWN, rank, &call, of_site, &more)?;
+        all_ms += count * mean_ms;
+    }
+    let left_out = left_out::find(&rows_of_sites, &ranks_with_sizes(&sizes), ranks);
+    for (name, rest) in &left_out {
+        add_left_out(&mut calls, name, rest, &sizes)?;
+        all_ms += rest.time_ms;
     }
     let (calls, _) = calls.finish();
     let mut run = run_of(imported(&report), ranks, &hosts);
     run.command = report.fact("Command").split_whitespace().map(str::to_owned).collect();
     run.start = local_time(report.fact("Start time"));
     run.end = local_time(report.fact("Stop time"));
+    run.notes.extend(left_out::sentence(&left_out, all_ms, report.options()));
     let group = (0..ranks).collect();
     let comm = CommRow {
         comm: UNKNOWN.to_owned(),
@@ -82,6 +129,37 @@ fn read_report(text: &str) -> Result<Tables> {
         ..CommRow::default()
     };
     Ok(Tables { run, ranks: rows, comms: vec![comm], calls })
+}
+
+/// The ranks of each site that has sizes.
+fn ranks_with_sizes<'r>(sizes: &HashMap<Site<'r>, Sizes>) -> BTreeMap<(&'r str, u32), BTreeSet<u32>> {
+    let mut all: BTreeMap<_, BTreeSet<u32>> = BTreeMap::new();
+    for &(name, site, rank) in sizes.keys() {
+        all.entry((name, site)).or_default().insert(rank);
+    }
+    all
+}
+
+/// Adds the calls of ranks that have no row, with the bytes that the report has of these ranks.
+fn add_left_out(
+    calls: &mut CallSums,
+    name: &str,
+    rest: &LeftOut,
+    sizes: &HashMap<Site<'_>, Sizes>,
+) -> Result<()> {
+    let call = format!("MPI_{name}");
+    let what = format!("its rows '{name} … *'");
+    let [least_s, most_s] = rest.extremes_ms.map(|ms| seconds(ms / 1e3, &what));
+    let (least_s, most_s) = (least_s?.0, most_s?.0);
+    for (rank, share) in rest.shares().filter(|&(_, share)| share > 0) {
+        let of_rank = rest.sites.iter().filter_map(|&site| sizes.get(&(name, site, rank)));
+        let all = of_rank.fold(None, |all: Option<Sizes>, one| Some(one.with(all.as_ref())));
+        let (of_call, bytes) = sizes_of(&call, all.as_ref());
+        let time_s = seconds(rest.time_ms / 1e3 * share as f64 / rest.calls, &what)?.0;
+        let more = Calls { calls: share, bytes, time_s, extremes_s: [least_s, most_s] };
+        calls.add(UNKNOWN, rank, &call, of_call, &more)?;
+    }
+    Ok(())
 }
 
 fn imported(report: &Report<'_>) -> Imported {
@@ -130,6 +208,14 @@ impl<'r> Report<'r> {
         self.facts.iter().find(|(known, _)| *known == name).map_or("", |&(_, value)| value)
     }
 
+    /// The options of mpiP, if any were given.
+    fn options(&self) -> &'r str {
+        match self.fact("MPIP env var") {
+            "[null]" => "",
+            options => options,
+        }
+    }
+
     /// The lines of a section, whose heading may end in a number.
     fn section(&self, heading: &str) -> Option<&[&'r str]> {
         let found = self.sections.iter().find(|(known, _)| known.starts_with(heading));
@@ -160,7 +246,7 @@ impl<'r> Report<'r> {
         ];
         let mut sizes = HashMap::new();
         for &line in HEADINGS.iter().filter_map(|heading| self.section(heading)).flatten() {
-            if let Some((site, [_, most, _, least])) = site_row(line, ranks)? {
+            if let Some(((name, site, Some(rank)), [_, most, _, least])) = site_row(line, ranks)? {
                 let sum = line.split_whitespace().nth(7).and_then(|sum| sum.parse().ok());
                 let sum: f64 = sum.with_context(|| format!("{} has no sum", its_line(line)))?;
                 let [least, most, sum] = [least, most, sum].map(|number| whole(number, &its_line(line)));
@@ -171,7 +257,7 @@ impl<'r> Report<'r> {
                         its_line(line)
                     );
                 }
-                sizes.insert(site, Sizes { least, most, sum: sum? });
+                sizes.insert((name, site, rank), Sizes { least, most, sum: sum? });
             }
         }
         Ok(sizes)
@@ -183,18 +269,25 @@ fn its_line(line: &str) -> String {
     format!("its line '{}'", line.trim())
 }
 
-/// The call site and rank of a row, and its count, maximum, mean and minimum; none of headings and of rows over all ranks.
-fn site_row(line: &str, ranks: u32) -> Result<Option<(Site<'_>, [f64; 4])>> {
+/// An operation at a call site, on a rank or, `None`, on all.
+type RowName<'r> = (&'r str, u32, Option<u32>);
+
+/// The call site and rank of a row, and its numbers; none of headings.
+fn site_row(line: &str, ranks: u32) -> Result<Option<(RowName<'_>, Numbers)>> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, site, rank, count, most, mean, least, ..] = words.as_slice() else {
         bail!("{} is cut off", its_line(line));
     };
-    if *name == "Name" || *rank == "*" {
+    if *name == "Name" {
         return Ok(None);
     }
     let malformed = || format!("{} has text where a number should be", its_line(line));
-    let (site, rank) = (site.parse().with_context(malformed)?, rank.parse().with_context(malformed)?);
-    if rank >= ranks {
+    let site = site.parse().with_context(malformed)?;
+    let rank = match *rank {
+        "*" => None,
+        rank => Some(rank.parse().with_context(malformed)?),
+    };
+    if let Some(rank) = rank.filter(|&rank: &u32| rank >= ranks) {
         bail!("{} has the rank {rank} of {ranks}", its_line(line));
     }
     let mut numbers = [0.0; 4];

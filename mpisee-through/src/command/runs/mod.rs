@@ -11,7 +11,7 @@ use super::Outcome;
 use crate::output::{Format, OutputArgs, Page, printable};
 use crate::run_set::{self, RunProfiles, command_text};
 use crate::sheet::{Answer, Sheet, Shown, heading_lines};
-use crate::units::{count, left_out};
+use crate::units::{count, left_out_of};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -248,7 +248,8 @@ impl Comparison<'_> {
             parts.push(scaling::sheet(series, self.settings, &self.measured).table(page));
             parts.push(growing.table(page, limit));
             parts.push(page.wrapped_lines(
-                &(growing.sentences() + &left_out(growing.count().saturating_sub(limit), "row")),
+                &(growing.sentences()
+                    + &left_out_of(growing.count().saturating_sub(limit), "row", "what grows")),
             ));
         }
         for (number, variation) in &self.variations {
@@ -258,7 +259,8 @@ impl Comparison<'_> {
             parts.push(variation.run_sheet().table(page));
             parts.push(page.wrapped_lines(&variation.sentences()));
             let mut sheet = variation.sheet();
-            let closing = variation.closing() + &left_out(sheet.rows.len().saturating_sub(limit), "row");
+            let closing = variation.closing()
+                + &left_out_of(sheet.rows.len().saturating_sub(limit), "row", "what varies");
             sheet.rows.truncate(limit);
             parts.push(sheet.table(page));
             parts.push(page.wrapped_lines(&closing));

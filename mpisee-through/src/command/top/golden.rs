@@ -1,7 +1,7 @@
 //! Golden files of the report, from a made-up job: of a running one no two looks are alike.
 
 use super::job::{Comm, Job, Rank};
-use super::report::{JobDocument, Report, SortKey};
+use super::report::{JobDocument, MOST_COMMS, Report, SortKey};
 use crate::output::{self, Page};
 use mpisee_collect::segments::{CallLocation, CurrentCall, Partner, Tag, With};
 use mpisee_profile::segment::active_call::CurrentFunction;
@@ -99,6 +99,25 @@ fn the_report_fits_the_page() {
     }
     let page = Page { width: None, colour: false };
     golden("top-by-name", &report(SortKey::Name).text(&job, page));
+}
+
+#[test]
+fn communicators_beyond_the_first_are_summed_up() {
+    let mut job = job(2.0);
+    let many = (0..858).map(|at| (format!("W_d{at}"), comm("0-7", 4, [at, 0], 0.001)));
+    job.comms.extend(many);
+    let report = Report::new(&job, &job, SortKey::Time, 5.0);
+    let page = Page { width: Some(100), colour: false };
+    let text = report.short_text(&job, page);
+    let listed = text.lines().filter(|line| line.starts_with("W_") || line.starts_with("W ")).count();
+    assert_eq!(listed, MOST_COMMS, "{text}");
+    let more = 858 + 3 - MOST_COMMS;
+    assert!(
+        text.contains(&format!("{more} more communicators, with 0.0 % of the interval, not shown")),
+        "{text}"
+    );
+    assert!(report.text(&job, page).contains("W_d857 "), "the screen scrolls");
+    assert!(!self::report(SortKey::Time).short_text(&self::job(2.0), page).contains("not shown"));
 }
 
 /// Five ranks of two nodes, each of which receives from the next; the others wait for them in a barrier, but for two that nobody saw.

@@ -281,7 +281,7 @@ fn written(
         Format::Table => {
             skipped::report(skipped);
             let page = output.page();
-            let texts: Vec<String> = jobs.iter().map(|job| report(job).text(job.1, page)).collect();
+            let texts: Vec<String> = jobs.iter().map(|job| report(job).short_text(job.1, page)).collect();
             Ok(texts.join("\n").into_bytes())
         }
     }

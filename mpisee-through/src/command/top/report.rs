@@ -33,6 +33,9 @@ pub enum SortKey {
 const INNER_FRAMES: usize = 12;
 const OUTER_FRAMES: usize = 4;
 
+/// Communicators that the text has, the first in the wanted order; the screen scrolls, and CSV and JSON have all.
+pub const MOST_COMMS: usize = 40;
+
 /// A job at one moment, and what happened since an earlier one.
 pub struct Report {
     pub rows: Vec<Row>,
@@ -187,8 +190,30 @@ impl Report {
         lines
     }
 
+    /// Everything as lines, but for communicators beyond the first [`MOST_COMMS`], which a line sums up.
+    pub fn short_text(&self, job: &Job, page: Page) -> String {
+        let hidden = self.rows.get(MOST_COMMS..).unwrap_or_default();
+        let mut text = self.text_with(job, page, MOST_COMMS);
+        if !hidden.is_empty() {
+            let share: f64 = hidden.iter().map(|row| row.interval_share_of_time).sum();
+            let closing = format!(
+                "{} more {}, with {:.1} % of the interval, not shown; --format csv and --format json have all.",
+                hidden.len(),
+                if hidden.len() == 1 { "communicator" } else { "communicators" },
+                100.0 * share
+            );
+            text += "\n";
+            text += &page.wrapped_lines(&closing);
+        }
+        text
+    }
+
     /// Everything as lines.
     pub fn text(&self, job: &Job, page: Page) -> String {
+        self.text_with(job, page, usize::MAX)
+    }
+
+    fn text_with(&self, job: &Job, page: Page, most_comms: usize) -> String {
         let width = page.width.map_or(usize::MAX, usize::from);
         let mut text = String::new();
         let mut say = |heading: &str, value: &str| {
@@ -213,7 +238,9 @@ impl Report {
         let before = std::iter::once(None).chain(self.groups.iter().map(Some));
         text.extend(self.groups.iter().zip(before).map(|(ranks, before)| group(job, ranks, before, width)));
         text += "\n";
-        text += &self.sheet().table(page);
+        let mut sheet = self.sheet();
+        sheet.rows.truncate(most_comms);
+        text += &sheet.table(page);
         text
     }
 }

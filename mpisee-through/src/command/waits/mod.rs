@@ -150,13 +150,14 @@ impl Page {
         let has_comms = !comms.rows.is_empty() || !has_messages;
         if has_comms {
             let nothing = "No time was spent in collective operations.";
-            self.closing += &args.shown.cut(&args.output, &mut comms.rows, nothing);
+            self.closing +=
+                &args.shown.cut_of(&args.output, &mut comms.rows, nothing, "collective operations");
             self.sheets.push(comms);
         }
         if has_messages {
             let mut messages = rows::messages(parts);
             messages.remove_columns(rows::MESSAGE_TRANSFER_ENDS);
-            self.closing += &args.shown.cut(&args.output, &mut messages.rows, "");
+            self.closing += &args.shown.cut_of(&args.output, &mut messages.rows, "", "messages");
             self.sheets.push(messages);
         }
         let mut ranks = rows::ranks(parts, report, |rank| args.comms.takes_rank(rank));

@@ -34,9 +34,16 @@ pub fn assert_calls_but(
 /// Asserts that the calls of `rank` to `call` on `comm` are in the size classes of these messages, one each.
 #[track_caller]
 pub fn assert_classes(tables: &Tables, comm: &str, rank: u32, call: &str, messages: &[u64]) {
+    let messages: Vec<[u64; 2]> = messages.iter().map(|&bytes| [bytes; 2]).collect();
+    assert_in_classes(tables, comm, rank, call, &messages);
+}
+
+/// As [`assert_classes`], with the size of each message and the bytes that the call counts.
+#[track_caller]
+pub fn assert_in_classes(tables: &Tables, comm: &str, rank: u32, call: &str, messages: &[[u64; 2]]) {
     let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-    for &bytes in messages {
-        let least = if bytes == 0 { 0 } else { 1 << bytes.ilog2() };
+    for &[message, bytes] in messages {
+        let least = if message == 0 { 0 } else { 1 << message.ilog2() };
         let sum = expected.entry(least).or_default();
         sum.0 += 1;
         sum.1 += bytes;
