@@ -21,7 +21,7 @@ use mpisee_profile::segment::layout::{call, gpu_time, peer, region, variable};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
-use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, Ticks, WorldRank};
+use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, SiteId, Ticks, WorldRank};
 use std::collections::BTreeSet;
 
 /// The table rows of one rank.
@@ -109,11 +109,16 @@ impl RankTables {
             snapshot,
             names: names(snapshot),
             paths: region_paths(snapshot),
+            site_ids: snapshot.site_ids(),
             seconds: seconds_per_tick(snapshot, end),
             end: end.ticks,
         };
-        let mut counters: Vec<_> = snapshot.counters_by_site().into_iter().collect();
-        counters.sort_unstable_by_key(|&(key, _)| order(snapshot, key));
+        let by_site = snapshot.counters_by_site(&rows.site_ids);
+        let mut counters: Vec<_> =
+            by_site.iter().map(|(&key, values)| (order(snapshot, key), values)).collect();
+        // PERF: the keys of the order are made once, and only their references to values move.
+        counters.sort_unstable_by_key(|&(order, _)| order);
+        let counters: Vec<_> = counters.into_iter().map(|((_, key), values)| (key, values)).collect();
         let (mut calls, mut peers, mut outside, mut nccl_peers) = (vec![], vec![], vec![], vec![]);
         for (key, values) in &counters {
             match key.meaning() {
@@ -170,6 +175,8 @@ struct Rows<'a, F> {
     names: Vec<String>,
     /// Of regions, by number.
     paths: Vec<String>,
+    /// Of call sites, by number.
+    site_ids: Vec<Option<SiteId>>,
     seconds: F,
     /// The moment of the snapshot.
     end: Ticks,
@@ -212,7 +219,8 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
 
     fn call(&self, key: CallKey, values: &[u64; 6]) -> Option<CallRow> {
         let (size_min, size_max) = class_bounds(key.size_class);
-        let (operation, site) = self.snapshot.operation_at(key.operation)?;
+        let (operation, _) = self.snapshot.operation_at(key.operation)?;
+        let site = key.operation.site_number().and_then(|number| *self.site_ids.get(number as usize)?);
         Some(CallRow {
             comm: self.names.get(key.communicator.index())?.clone(),
             rank: self.snapshot.world_rank.get(),
@@ -221,7 +229,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             size_min,
             size_max,
             memory: key.memory,
-            site: site.and_then(|site| self.snapshot.site_id(&site.code)),
+            site,
             calls: values[call::CALLS],
             bytes: values[call::BYTES],
             time_s: (self.seconds)(Ticks::new(values[call::TICKS])),
@@ -399,7 +407,7 @@ fn region_paths(snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// The time in MPI, of all calls and by region. That of NCCL's calls is none.
-fn time_in_mpi(snapshot: &Snapshot, counters: &[(SlotKey, [u64; 6])]) -> (Ticks, Vec<Ticks>) {
+fn time_in_mpi(snapshot: &Snapshot, counters: &[(SlotKey, &[u64; 6])]) -> (Ticks, Vec<Ticks>) {
     let mut all = Ticks::ZERO;
     let mut by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
     for (key, values) in counters {

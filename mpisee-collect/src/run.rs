@@ -2,7 +2,7 @@
 
 use crate::RankTables;
 use mpisee_profile::FORMAT_VERSION;
-use mpisee_profile::run::{MpiInfo, ProfilerInfo, RunInfo, SwitchInfo, rfc3339};
+use mpisee_profile::run::{ClocksApart, MpiInfo, ProfilerInfo, RunInfo, SwitchInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
 use mpisee_profile::segment::membership::membership_sum;
 use mpisee_profile::segment::snapshot::{Program, RunEnd};
@@ -57,7 +57,9 @@ pub struct RunSums {
     /// Ranks that switched recording off for a part of the run.
     pub recording_was_off: u64,
     /// Ranks whose clock jumped.
-    pub unsteady_clocks: u64,
+    pub clocks_apart: u64,
+    /// Nanoseconds by which the clocks of a rank disagreed at most.
+    pub most_apart_ns: u64,
     /// Wall time.
     pub wall_ns: u64,
     /// The time that recording took: the estimate, and the range in which it lies.
@@ -128,7 +130,8 @@ impl RunSums {
         RunSums {
             not_seen,
             recording_was_off: header.recording_was_off.into(),
-            unsteady_clocks: end.is_some_and(|end| end.is_unsteady).into(),
+            clocks_apart: (header.clocks_apart_ns > 0).into(),
+            most_apart_ns: header.clocks_apart_ns,
             init_ns: header.overhead[overhead::INIT_NS],
             last_end_ns: end.map_or(0, |end| end.realtime_ns),
             ..RunSums::default()
@@ -168,7 +171,8 @@ impl RunSums {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         self.not_seen.iter_mut().zip(other.not_seen).for_each(|(sum, more)| add(sum, more));
         add(&mut self.recording_was_off, other.recording_was_off);
-        add(&mut self.unsteady_clocks, other.unsteady_clocks);
+        add(&mut self.clocks_apart, other.clocks_apart);
+        self.most_apart_ns = self.most_apart_ns.max(other.most_apart_ns);
         add(&mut self.wall_ns, other.wall_ns);
         add(&mut self.profiler_ns, other.profiler_ns);
         add(&mut self.profiler_low_ns, other.profiler_low_ns);
@@ -223,7 +227,9 @@ impl RunSums {
             },
             collected: collected.to_owned(),
         };
-        run.notes.extend(unsteady_clocks(self.unsteady_clocks));
+        run.clocks_apart = (self.clocks_apart > 0)
+            .then(|| ClocksApart { ranks: self.clocks_apart, most_s: seconds(self.most_apart_ns) });
+        run.notes.extend(run.clock_sentence());
         run.notes.extend(self.notes_of_ranks.iter().map(|(_, note)| note.clone()));
         let more = self.notes_of_ranks_count.saturating_sub(self.notes_of_ranks.len() as u64);
         run.notes.extend((more > 0).then(|| format!("of other ranks there are {more} more such sentences")));
@@ -233,17 +239,6 @@ impl RunSums {
 /// Nanoseconds since 1970, UTC.
 fn now_ns() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |passed| passed.as_nanos() as u64)
-}
-
-/// A sentence on clocks, if some jumped.
-fn unsteady_clocks(ranks: u64) -> Option<String> {
-    (ranks > 0).then(|| {
-        format!(
-            "on {} the time-stamp counter jumped or did not keep pace with the monotonic clock, so that times there are \
-             wrong; MPISEE_CLOCK=monotonic does without it",
-            in_numbers(ranks)
-        )
-    })
 }
 
 /// `1 rank`, `4 ranks`.

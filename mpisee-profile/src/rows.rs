@@ -19,6 +19,7 @@ mod devices;
 mod gpu;
 pub mod messages;
 pub mod rates;
+mod seconds;
 pub mod sites;
 mod tables;
 mod variables;
@@ -35,6 +36,7 @@ pub use devices::{DeviceLinkRow, DeviceRow, NicRow};
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{MessageEnd, MessageRow, StreamRow};
 pub use rates::{NodeRateRow, RateRow};
+pub use seconds::Seconds;
 pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};
 use tables::file_of_row;
 pub use tables::{TABLES, Table, TableVisitor, visit_tables};
@@ -79,34 +81,6 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
     serde::forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
         newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-    }
-}
-
-/// Seconds, written with nanoseconds and without an exponent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
-pub struct Seconds(pub f64);
-
-impl Seconds {
-    /// Whole nanoseconds, rounded as the tables are.
-    pub fn to_ns(self) -> u64 {
-        (self.0 * 1e9).round() as u64
-    }
-}
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{:.9}", self.0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seconds = f64::deserialize(deserializer)?;
-        if seconds.is_finite() && seconds >= 0.0 {
-            Ok(Seconds(seconds))
-        } else {
-            Err(Error::custom(format!("{seconds} is not a time in seconds")))
-        }
     }
 }
 

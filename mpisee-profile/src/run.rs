@@ -305,6 +305,15 @@ impl Imported {
     }
 }
 
+/// Ranks whose clock jumped: the time-stamp counter and the monotonic clock disagreed, or the monotonic clock went back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClocksApart {
+    /// How many ranks.
+    pub ranks: u64,
+    /// Seconds by which the clocks of a rank disagreed at most.
+    pub most_s: f64,
+}
+
 /// A request by `mpisee-through record` to switch recording on or off.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SwitchInfo {
@@ -383,6 +392,9 @@ pub struct RunInfo {
     /// The profiler's overhead.
     #[serde(default)]
     pub profiler: ProfilerInfo,
+    /// The ranks whose clock jumped, so that their times are wrong; none where no clock did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clocks_apart: Option<ClocksApart>,
     /// Remarks about recording, one sentence each.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -395,6 +407,22 @@ impl RunInfo {
     /// Returns whether the profile is imported from a tool that does not record this.
     pub fn lacks(&self, what: Lacking) -> bool {
         self.imported.as_ref().is_some_and(|imported| imported.lacks.contains(&what))
+    }
+
+    /// The sentence on clocks that jumped, without its full stop:
+    /// `the time-stamp counter and the monotonic clock of 2 ranks disagree by up to 30.0 s: times of these ranks are wrong`.
+    pub fn clock_sentence(&self) -> Option<String> {
+        let &ClocksApart { ranks, most_s } = self.clocks_apart.as_ref()?;
+        let (noun, these) = match ranks {
+            1 => ("1 rank".to_owned(), "this rank"),
+            _ => (format!("{ranks} ranks"), "these ranks"),
+        };
+        let most = if most_s < 1.0 { format!("{:.1} ms", most_s * 1e3) } else { format!("{most_s:.1} s") };
+        let what = match self.clock.as_str() {
+            "monotonic" => format!("the monotonic clock of {noun} went back"),
+            _ => format!("the time-stamp counter and the monotonic clock of {noun} disagree"),
+        };
+        Some(format!("{what} by up to {most}: times of {these} are wrong"))
     }
 
     /// Returns whether it is of processes that use no MPI.
@@ -459,6 +487,25 @@ mod tests {
         );
         place = EndedIn { ranks: "3".to_owned(), call: None, ..place };
         assert_eq!(place.sentence(None), "Rank 3 was in no MPI call");
+    }
+
+    #[test]
+    fn clocks_that_disagree_are_told_in_a_sentence() {
+        let run = |clock: &str, ranks, most_s| RunInfo {
+            clock: clock.to_owned(),
+            clocks_apart: Some(ClocksApart { ranks, most_s }),
+            ..RunInfo::default()
+        };
+        assert_eq!(
+            run("tsc", 2, 29.999_998).clock_sentence().unwrap(),
+            "the time-stamp counter and the monotonic clock of 2 ranks disagree by up to 30.0 s: times of these ranks are \
+             wrong"
+        );
+        assert_eq!(
+            run("monotonic", 1, 0.0123).clock_sentence().unwrap(),
+            "the monotonic clock of 1 rank went back by up to 12.3 ms: times of this rank are wrong"
+        );
+        assert_eq!(RunInfo::default().clock_sentence(), None);
     }
 
     #[test]

@@ -34,12 +34,11 @@ use mpisee_collect::run::{RunSums, in_numbers};
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
 use mpisee_guards::{ThreadState, descriptors, keep_thread_state, signals};
+use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::fact::Fact;
-use mpisee_profile::segment::layout::Header;
 use mpisee_profile::segment::snapshot::RunEnd;
-use mpisee_profile::segment::{Moment, Snapshot};
 use mpisee_profile::writer::since_taken;
-use mpisee_profile::{CommRank, ProfileError, RankSet, Ticks};
+use mpisee_profile::{CommRank, ProfileError, RankSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -201,9 +200,8 @@ fn is_finalized() -> bool {
 }
 
 fn end_of(world: &World) -> RunEnd {
-    let moment = clock::moment();
-    let is_unsteady = !clock::is_steady(start_of(world.segment.header()), moment);
-    RunEnd { moment, realtime_ns: clock::realtime_ns(), is_unsteady }
+    clock::compare(&world.segment.header().clocks_apart_ns);
+    RunEnd { moment: clock::moment(), realtime_ns: clock::realtime_ns() }
 }
 
 /// Limit on attempts to collect the profile while ranks die.
@@ -258,15 +256,6 @@ pub struct Own {
 impl Own {
     fn rows(&self) -> [&[u8]; TABLES] {
         self.parts.as_ref().map_or([&[]; TABLES], |parts| parts.each_ref().map(Vec::as_slice))
-    }
-}
-
-/// When recording began.
-fn start_of(header: &Header) -> Moment {
-    let relaxed = Ordering::Relaxed;
-    Moment {
-        monotonic_ns: header.start_monotonic_ns.load(relaxed),
-        ticks: Ticks::new(header.start_ticks.load(relaxed)),
     }
 }
 

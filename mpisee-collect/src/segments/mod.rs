@@ -16,6 +16,7 @@ use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::segment::layout::state::STARTING;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
 use mpisee_profile::segment::names::names_can_be;
+use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::segment::source::Source;
 use mpisee_profile::segment::{Snapshot, file_name, owner_of};
 use std::collections::{HashMap, HashSet};
@@ -292,9 +293,18 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
 
 /// The whole words among the first `bytes` bytes.
 fn read(file: File, bytes: u64) -> Result<Vec<u64>> {
-    let mut content = Vec::new();
-    file.take(bytes).read_to_end(&mut content).context("cannot read it")?;
-    Ok(words_of(&content))
+    // PERF: in pieces that stay in the cache, so that the words alone take memory.
+    const PIECE_BYTES: u64 = 1 << 17;
+    let there = file.metadata().context("cannot look at it")?.len().min(bytes);
+    let mut words = Vec::with_capacity(usize::try_from(there / 8).context("it is too large")?);
+    let mut piece = Vec::new();
+    for first in (0..there).step_by(PIECE_BYTES as usize) {
+        piece.clear();
+        let length = PIECE_BYTES.min(there - first);
+        (&file).take(length).read_to_end(&mut piece).context("cannot read it")?;
+        words.extend(words_of(&piece));
+    }
+    Ok(words)
 }
 
 /// Folders for copies of segments that found no room, tried in turn.
@@ -407,6 +417,11 @@ impl Segment {
             bail!("it has no communicators");
         }
         Ok(snapshot)
+    }
+
+    /// Reads the description of the program.
+    pub fn read_program(&self) -> Result<Program> {
+        Ok(Snapshot::read_log(self.words()?.as_slice())?.program)
     }
 
     /// Reads the whole segment while its process may be writing to it.

@@ -71,8 +71,8 @@ pub struct Header {
     pub end_monotonic_ns: AtomicU64,
     /// The same moment in ticks.
     pub end_ticks: AtomicU64,
-    /// 1 if the clock jumped.
-    pub is_unsteady: AtomicU64,
+    /// Nanoseconds by which the time-stamp counter and the monotonic clock disagreed at most; 0 while they agree.
+    pub clocks_apart_ns: AtomicU64,
     /// The time that recording took of some calls, see [`sampled`].
     pub sampled: [AtomicU64; 6],
     /// CPUs of the node that are online; 0 if that is unknown.

@@ -19,7 +19,9 @@ use super::source::{Source, check_layout};
 use crate::error::ProfileError;
 use crate::site::{PathId, SiteId};
 use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::offset_of;
 use std::num::NonZero;
 use std::ops::Range;
@@ -127,8 +129,30 @@ pub struct RunEnd {
     pub moment: Moment,
     /// Nanoseconds since 1970, UTC.
     pub realtime_ns: u64,
-    /// True if the clock jumped since the begin.
-    pub is_unsteady: bool,
+}
+
+/// Values of slots by their key.
+pub type Counters = HashMap<SlotKey, [u64; 6], BuildHasherDefault<KeyHasher>>;
+
+/// A hasher of slots' keys, by multiplication.
+///
+/// PERF: a process may have hundreds of thousands of slots, whose keys nobody chooses with ill intent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct KeyHasher(u64);
+
+impl Hasher for KeyHasher {
+    fn write_u64(&mut self, word: u64) {
+        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = (product >> 64) as u64 ^ product as u64;
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 /// The content of a segment at one moment.
@@ -180,6 +204,8 @@ pub struct Snapshot {
     pub by_messages: bool,
     /// When it came to the end of MPI, if it did.
     pub end: Option<RunEnd>,
+    /// Nanoseconds by which its clocks disagreed at most; 0 if they agreed.
+    pub clocks_apart_ns: u64,
     /// CPU use when recording began.
     pub cpu_at_start: Option<CpuReading>,
     /// CPU use at the end of MPI; `None` if the process did not come to it.
@@ -209,7 +235,7 @@ pub struct Snapshot {
     /// Call paths by their number: return addresses from the MPI call outwards.
     pub paths: Vec<Vec<Code>>,
     /// Counters, summed over threads.
-    pub counters: HashMap<SlotKey, [u64; 6]>,
+    pub counters: Counters,
     /// Sampled instances of collective operations, by the key that counts these.
     pub samples: HashMap<SlotKey, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
@@ -225,7 +251,7 @@ impl Snapshot {
     }
 
     /// Reads a segment without its counters: what communicators and regions there are.
-    pub(crate) fn read_log<S: Source + ?Sized>(source: &S) -> Result<Snapshot, ProfileError> {
+    pub fn read_log<S: Source + ?Sized>(source: &S) -> Result<Snapshot, ProfileError> {
         Snapshot::read_parts(source, false)
     }
 
@@ -272,6 +298,7 @@ impl Snapshot {
             local_size: narrow(offset_of!(Header, local_size))?,
             by_messages: field(offset_of!(Header, by_messages)) != 0,
             end: end(source),
+            clocks_apart_ns: field(offset_of!(Header, clocks_apart_ns)),
             cpu_at_start: cpu(offset_of!(Header, cpu_at_start)),
             cpu_at_end: cpu(offset_of!(Header, cpu_at_end)),
             node_cpus: narrow(offset_of!(Header, node_cpus))?,
@@ -291,7 +318,7 @@ impl Snapshot {
             loaded: Vec::new(),
             sites: Vec::new(),
             paths: Vec::new(),
-            counters: HashMap::new(),
+            counters: Counters::default(),
             samples: HashMap::new(),
             active_calls: Vec::new(),
             last_returns: Vec::new(),
@@ -349,6 +376,7 @@ impl Snapshot {
                 COUNTERS | SAMPLES if !counters => {}
                 COUNTERS => {
                     let slots = usize::try_from(used).unwrap_or(usize::MAX).min(room * 8 / SLOT_BYTES);
+                    self.counters.reserve(slots);
                     (0..slots).for_each(|slot| self.read_slot(source, body + slot * SLOT_BYTES / 8));
                 }
                 SAMPLES => {
@@ -392,18 +420,24 @@ impl Snapshot {
         add_values(meaning, self.counters.entry(key).or_default(), values);
     }
 
+    /// The identifiers of the call sites by their number, as far as they have one.
+    pub fn site_ids(&self) -> Vec<Option<SiteId>> {
+        self.sites.iter().map(|site| self.site_id(&site.code)).collect()
+    }
+
     /// The counters, where calls at sites of one identifier are counted at the first of them: a library that was unloaded and loaded at other
-    /// addresses has further numbers for its sites.
-    pub fn counters_by_site(&self) -> HashMap<SlotKey, [u64; 6]> {
+    /// addresses has further numbers for its sites. `ids` are those of the sites.
+    pub fn counters_by_site(&self, ids: &[Option<SiteId>]) -> Cow<'_, Counters> {
         let mut numbers: HashMap<(Operation, SiteId), u32> = HashMap::new();
         let firsts: Vec<Option<u32>> = (0..)
             .zip(&self.sites)
-            .map(|(number, site)| {
-                let id = self.site_id(&site.code)?;
-                Some(*numbers.entry((site.operation, id)).or_insert(number))
-            })
+            .zip(ids)
+            .map(|((number, site), id)| Some(*numbers.entry((site.operation, (*id)?)).or_insert(number)))
             .collect();
-        let mut counters: HashMap<SlotKey, [u64; 6]> = HashMap::with_capacity(self.counters.len());
+        if (0..).zip(&firsts).all(|(number, first)| first.is_none_or(|first| first == number)) {
+            return Cow::Borrowed(&self.counters);
+        }
+        let mut counters = Counters::with_capacity_and_hasher(self.counters.len(), Default::default());
         for (&key, values) in &self.counters {
             let Some(meaning) = key.meaning() else { continue };
             let key = match meaning {
@@ -418,7 +452,7 @@ impl Snapshot {
             };
             add_values(meaning, counters.entry(key).or_default(), values);
         }
-        counters
+        Cow::Owned(counters)
     }
 
     /// The operation of a call, and its site if that is known; `None` for one that no writer makes.
@@ -484,7 +518,6 @@ fn end<S: Source + ?Sized>(source: &S) -> Option<RunEnd> {
             ticks: Ticks::new(field(offset_of!(Header, end_ticks))),
         },
         realtime_ns: field(offset_of!(Header, end_realtime_ns)),
-        is_unsteady: field(offset_of!(Header, is_unsteady)) != 0,
     })
 }
 

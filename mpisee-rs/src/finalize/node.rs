@@ -243,7 +243,6 @@ fn mark_arrived(world: &World, end: RunEnd) {
     header.end_realtime_ns.store(end.realtime_ns, relaxed);
     header.end_monotonic_ns.store(end.moment.monotonic_ns, relaxed);
     header.end_ticks.store(end.moment.ticks.get(), relaxed);
-    header.is_unsteady.store(u64::from(end.is_unsteady), relaxed);
     // Of two ranks that arrive at once, at least one sees both as arrived.
     header.state.store(state::ARRIVED, Ordering::SeqCst);
     std::sync::atomic::fence(Ordering::SeqCst);
@@ -336,8 +335,8 @@ fn write(world: &World, node_ranks: &NodeRanks) {
 
 /// The directory that the first rank wants for the profile, and its working directory.
 fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
-    let first = all.segments().next().and_then(|segment| segment.read().ok());
-    first.and_then(|snapshot| snapshot.program.wanted).unwrap_or_else(|| {
+    let first = all.segments().next().and_then(|segment| segment.read_program().ok());
+    first.and_then(|program| program.wanted).unwrap_or_else(|| {
         let wanted = super::output_dir::wanted(world, &super::run_json::command_line());
         [wanted, std::env::current_dir().unwrap_or_default()]
     })

@@ -2,8 +2,9 @@
 
 use crate::mpi::abi::{self, Comm};
 use crate::mpi::topology::TopologyKind;
+use crate::storage::bucket::Entry;
 use crate::storage::hot::HOT;
-use crate::storage::table::{Entry, Table};
+use crate::storage::table::Table;
 use mpisee_profile::{CommId, CommRank};
 
 /// A live communicator, with what recording a call on it needs.

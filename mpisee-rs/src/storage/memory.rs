@@ -28,6 +28,46 @@ pub fn zeroed<T>() -> Option<Box<MaybeUninit<T>>> {
     (!place.is_null()).then(|| unsafe { Box::from_raw(place) })
 }
 
+/// Zeros for values of a type, at a cache line; given back when dropped.
+pub struct Zeros<T> {
+    place: *mut u8,
+    layout: Layout,
+    first: *mut T,
+}
+
+impl<T> Zeros<T> {
+    /// Zeros for `count` values; `None` if there is no memory for them.
+    ///
+    /// PERF: the C library's `calloc`, unlike its functions that align, touches nothing of a large piece.
+    pub fn for_values(count: usize) -> Option<Zeros<T>> {
+        const LINE: usize = 64;
+        const { assert!(size_of::<T>() > 0 && align_of::<T>() <= LINE) };
+        let bytes = Layout::array::<T>(count.max(1)).ok()?.size();
+        let layout = Layout::from_size_align(bytes.checked_add(LINE)?, align_of::<u128>()).ok()?;
+        // SAFETY: the size is not zero.
+        let place = unsafe { std::alloc::alloc_zeroed(layout) };
+        let first = place.wrapping_add(place.align_offset(LINE)).cast();
+        (!place.is_null()).then_some(Zeros { place, layout, first })
+    }
+
+    /// The first value.
+    pub fn first(&self) -> *mut T {
+        self.first
+    }
+
+    /// Keeps them for good.
+    pub fn keep(self) -> *mut T {
+        std::mem::ManuallyDrop::new(self).first
+    }
+}
+
+impl<T> Drop for Zeros<T> {
+    fn drop(&mut self) {
+        // SAFETY: the place is allocated with this layout.
+        unsafe { std::alloc::dealloc(self.place, self.layout) };
+    }
+}
+
 /// Returns whether there are `bytes` more: for what takes memory in many small pieces, each of which then finds some.
 pub fn is_left(bytes: usize) -> bool {
     // PERF: asking takes longer than all else about a communicator.

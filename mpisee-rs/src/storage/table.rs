@@ -2,18 +2,20 @@
 //!
 //! A level is an array of buckets, a bucket is a cache line of four keys beside its values. A look-up reads
 //! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
-//! When a bucket is full the entry goes to the next level, which is eight times as large. Nothing moves
-//! and no level is ever freed, so that readers need no protection; the table grows to what was open at once.
+//! When a bucket is full the entry goes to the next level, which is eight times as large, and from the last one to
+//! [`Overflow`]. Nothing moves and no level is ever freed, so that readers need no protection.
 
-use crate::storage::sync::{
-    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, wait_turn,
-};
-use std::mem::MaybeUninit;
-use std::{array, ptr};
+use crate::storage::bucket::{Bucket, Entry, WAYS, count};
+use crate::storage::once::once;
+use crate::storage::overflow::Overflow;
+use crate::storage::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, wait_turn};
+#[cfg(loom)]
+use std::array;
+#[cfg(not(loom))]
+use std::ptr;
 
 // A model checker explores every interleaving of threads, so it needs small tables.
-const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
-const LEVELS: usize = if cfg!(loom) { 2 } else { 8 };
+const LEVELS: usize = if cfg!(loom) { 1 } else { 2 };
 const FIRST_BUCKETS: usize = if cfg!(loom) { 1 } else { 8 };
 /// The key of an entry that is being written; no handle has all bits set.
 const BUSY: u64 = u64::MAX;
@@ -25,38 +27,20 @@ const BUSY: u64 = u64::MAX;
 pub struct Table<V> {
     shared: AtomicBool,
     count: AtomicUsize,
+    /// The entries of these that are in the overflow.
+    overflow_count: AtomicUsize,
     /// The first bucket of each level, which has [`buckets_of`] it.
     levels: [AtomicPtr<Bucket<V>>; LEVELS],
-}
-
-#[repr(C, align(64))]
-struct Bucket<V> {
-    keys: [AtomicU64; WAYS],
-    /// Version of the entry: grows by two with each write or removal; odd while one of several threads changes the
-    /// entry.
-    writes: [AtomicU32; WAYS],
-    values: [UnsafeCell<MaybeUninit<V>>; WAYS],
+    overflow: AtomicPtr<Overflow<V>>,
 }
 
 /// An entry as it was found.
 #[derive(Clone, Copy)]
 pub struct EntryRef<V: 'static> {
     bucket: &'static Bucket<V>,
+    /// The way of the bucket; of an entry in the overflow its slot, plus [`WAYS`].
     way: u32,
     writes: u32,
-}
-
-/// The place of an entry's value.
-#[derive(Clone, Copy)]
-pub struct Entry<V: 'static>(&'static UnsafeCell<MaybeUninit<V>>);
-
-impl<V: Copy> Entry<V> {
-    /// The value; while the handle is in use it is that of the handle.
-    #[inline]
-    pub fn value(&self) -> V {
-        // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
-        self.0.with(|value| unsafe { (*value).assume_init_read() })
-    }
 }
 
 // SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
@@ -69,7 +53,9 @@ impl<V: Copy + 'static> Table<V> {
         Table {
             shared: AtomicBool::new(false),
             count: AtomicUsize::new(0),
+            overflow_count: AtomicUsize::new(0),
             levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
+            overflow: AtomicPtr::new(ptr::null_mut()),
         }
     }
 
@@ -77,9 +63,11 @@ impl<V: Copy + 'static> Table<V> {
     #[cfg(loom)]
     pub fn new() -> Self {
         Table {
-            levels: array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             shared: AtomicBool::new(false),
             count: AtomicUsize::new(0),
+            overflow_count: AtomicUsize::new(0),
+            levels: array::from_fn(|_| AtomicPtr::default()),
+            overflow: AtomicPtr::default(),
         }
     }
 
@@ -92,29 +80,12 @@ impl<V: Copy + 'static> Table<V> {
     #[inline(always)]
     fn bucket(&self, number: usize, key: u64) -> Option<&'static Bucket<V>> {
         let level = self.levels[number].load(Ordering::Acquire);
-        let hash = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
         // SAFETY: a level that was published has so many buckets, and is never freed.
-        unsafe { level.wrapping_add(hash & (buckets_of(number) - 1)).as_ref().filter(|_| !level.is_null()) }
-    }
-
-    /// As [`Table::bucket`], of a level that is made if there is none; `None` if there is no memory for it.
-    #[cold]
-    fn bucket_anyhow(&self, number: usize, key: u64) -> Option<&'static Bucket<V>> {
-        if self.levels[number].load(Ordering::Acquire).is_null() {
-            let count = buckets_of(number);
-            let mut buckets: Vec<Bucket<V>> = Vec::new();
-            buckets.try_reserve_exact(count).ok()?;
-            buckets.extend((0..count).map(|_| Bucket::new()));
-            let new = Box::into_raw(buckets.into_boxed_slice());
-            let (first, null) = (new.cast::<Bucket<V>>(), ptr::null_mut());
-            let published =
-                self.levels[number].compare_exchange(null, first, Ordering::AcqRel, Ordering::Acquire);
-            if published.is_err() {
-                // SAFETY: another thread was first; `new` was not published, so it is still ours alone.
-                drop(unsafe { Box::from_raw(new) });
-            }
+        unsafe {
+            let hash = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize;
+            let at = hash & (buckets_of(number) - 1);
+            level.wrapping_add(at).as_ref().filter(|_| !level.is_null())
         }
-        self.bucket(number, key)
     }
 
     /// The value at `key`.
@@ -128,14 +99,14 @@ impl<V: Copy + 'static> Table<V> {
     #[inline]
     pub fn entry(&self, key: u64) -> Option<Entry<V>> {
         let (bucket, way) = self.place(key)?;
-        Some(Entry(&bucket.values[way]))
+        Some(Entry(&bucket.values[way % WAYS]))
     }
 
     /// The entry at `key`.
     #[inline]
     pub fn find(&self, key: u64) -> Option<EntryRef<V>> {
         let (bucket, way) = self.place(key)?;
-        let writes = bucket.writes[way].load(Ordering::Relaxed);
+        let writes = bucket.writes[way % WAYS].load(Ordering::Relaxed);
         Some(EntryRef { bucket, way: way as u32, writes })
     }
 
@@ -159,16 +130,25 @@ impl<V: Copy + 'static> Table<V> {
         }
     }
 
-    /// As [`Table::place`], on the levels from the second one on.
+    /// As [`Table::place`], on the levels from the second one on and in the overflow.
     #[inline(never)]
     fn place_beyond(&self, key: u64) -> Option<(&'static Bucket<V>, usize)> {
-        for number in 1..LEVELS {
+        for number in (0..LEVELS).skip(1) {
             let bucket = self.bucket(number, key)?;
             if let Some(way) = bucket.way(key) {
                 return Some((bucket, way));
             }
         }
-        None
+        if self.overflow_count.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let (bucket, slot) = self.overflow()?.find(key)?;
+        Some((bucket, slot as usize + WAYS))
+    }
+
+    fn overflow(&self) -> Option<&'static Overflow<V>> {
+        // SAFETY: it was made for good, or the pointer is null.
+        unsafe { self.overflow.load(Ordering::Acquire).as_ref() }
     }
 
     /// Sets the value at `key`, replacing an existing entry: MPI has reused the handle, so its old object is gone.
@@ -206,7 +186,13 @@ impl<V: Copy + 'static> Table<V> {
                 }
             }
         }
-        let Some((bucket, way)) = free.filter(|_| !self.is_shared()) else { return false };
+        if self.is_shared() {
+            return false;
+        }
+        let is_nowhere_else = self.overflow_count.load(Ordering::Relaxed) == 0;
+        let Some((bucket, way)) = free.filter(|_| is_nowhere_else) else {
+            return self.insert_beyond(key, make());
+        };
         self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         bucket.write(way, key, make, bucket.writes[way].load(Ordering::Relaxed));
         true
@@ -228,13 +214,25 @@ impl<V: Copy + 'static> Table<V> {
                 }
             }
         }
-        match free.filter(|(bucket, way)| self.take(&bucket.keys[*way])) {
+        let is_nowhere_else = self.overflow_count.load(Ordering::Relaxed) == 0;
+        match free.filter(|(bucket, way)| is_nowhere_else && self.take(&bucket.keys[*way])) {
             Some((bucket, way)) => {
                 self.fill(bucket, way, key, make);
                 true
             }
-            None => self.replace_or_insert(key, make()),
+            None if is_nowhere_else || !self.is_in_overflow(key) => self.insert_free(key, make()),
+            None => again(make()),
         }
+    }
+
+    /// As [`Table::insert_new`], for a key that is on no level; false if it is in the overflow, or there is no room.
+    #[inline(never)]
+    fn insert_beyond(&self, key: u64, value: V) -> bool {
+        !self.is_in_overflow(key) && self.insert_free(key, value)
+    }
+
+    fn is_in_overflow(&self, key: u64) -> bool {
+        self.overflow().is_some_and(|overflow| overflow.find(key).is_some())
     }
 
     #[cold]
@@ -242,10 +240,9 @@ impl<V: Copy + 'static> Table<V> {
     fn replace_or_insert(&self, key: u64, value: V) -> bool {
         let mut turn = 0;
         while let Some((bucket, way)) = self.place(key) {
-            let writes = bucket.writes[way].load(Ordering::Acquire);
+            let writes = bucket.writes[way % WAYS].load(Ordering::Acquire);
             // If another thread has removed the entry since the look-up, the version may be that of its successor.
-            let still_there = bucket.keys[way].load(Ordering::Relaxed) == key;
-            if still_there && bucket.claim(way, writes, self.is_shared()) {
+            if bucket.has(way, key) && bucket.claim(way, writes, self.is_shared()) {
                 bucket.write(way, key, || value, writes);
                 return true;
             }
@@ -253,20 +250,38 @@ impl<V: Copy + 'static> Table<V> {
             wait_turn(turn);
             turn = turn.saturating_add(1);
         }
+        self.insert_free(key, value)
+    }
+
+    /// Adds an entry for a key that has none; false if there is no room.
+    #[inline(never)]
+    fn insert_free(&self, key: u64, value: V) -> bool {
         for number in 0..LEVELS {
-            let Some(bucket) = self.bucket_anyhow(number, key) else { return false };
+            if once(&self.levels[number], buckets_of(number)).is_null() {
+                return false;
+            }
+            let Some(bucket) = self.bucket(number, key) else { return false };
             if let Some(way) = (0..WAYS).find(|&way| self.take(&bucket.keys[way])) {
                 self.fill(bucket, way, key, || value);
                 return true;
             }
         }
-        false
+        // SAFETY: it was made for good, or the pointer is null.
+        let Some(overflow) = (unsafe { once(&self.overflow, 1).as_ref() }) else { return false };
+        self.count(&self.count, 1);
+        self.count(&self.overflow_count, 1);
+        let is_added = overflow.insert(key, value, self.is_shared());
+        if !is_added {
+            self.count(&self.count, usize::MAX);
+            self.count(&self.overflow_count, usize::MAX);
+        }
+        is_added
     }
 
     /// Writes an entry into a free way that was taken for it.
     #[inline(always)]
     fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, make: impl FnOnce() -> V) {
-        self.count(1);
+        self.count(&self.count, 1);
         let mut writes = bucket.writes[way].load(Ordering::Relaxed);
         if !writes.is_multiple_of(2) {
             writes = bucket.writes_once_even(way);
@@ -280,14 +295,9 @@ impl<V: Copy + 'static> Table<V> {
         self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// Adds to the number of entries; `usize::MAX` takes one away.
     #[inline]
-    fn count(&self, more: usize) {
-        if self.is_shared() {
-            self.count.fetch_add(more, Ordering::Relaxed);
-        } else {
-            self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
-        }
+    fn count(&self, number: &AtomicUsize, more: usize) {
+        count(number, more, self.is_shared());
     }
 
     /// Returns whether several threads use the table.
@@ -308,17 +318,29 @@ impl<V: Copy + 'static> Table<V> {
     #[inline]
     pub fn remove_found(&self, found: &EntryRef<V>) {
         if self.claim(found) {
-            let way = found.way as usize;
+            let way = found.way as usize % WAYS;
             found.bucket.keys[way].store(0, Ordering::Release);
-            self.count(usize::MAX);
+            self.count(&self.count, usize::MAX);
             found.bucket.writes[way].store(found.writes.wrapping_add(2), Ordering::Release);
+            if let Some(slot) = found.way.checked_sub(WAYS as u32) {
+                self.release(slot);
+            }
         }
+    }
+
+    /// Frees the slot of an entry of the overflow that was removed.
+    #[inline(never)]
+    fn release(&self, slot: u32) {
+        if let Some(overflow) = self.overflow() {
+            overflow.release(slot, self.is_shared());
+        }
+        self.count(&self.overflow_count, usize::MAX);
     }
 
     /// Replaces the value of what was found, unless its handle was given out again since.
     pub fn replace_found(&self, found: &EntryRef<V>, value: V) {
         if self.claim(found) {
-            let key = found.bucket.keys[found.way as usize].load(Ordering::Relaxed);
+            let key = found.bucket.keys[found.way as usize % WAYS].load(Ordering::Relaxed);
             found.bucket.write(found.way as usize, key, || value, found.writes);
         }
     }
@@ -341,66 +363,6 @@ impl<V: Copy + 'static> Table<V> {
 #[inline(always)]
 const fn buckets_of(level: usize) -> usize {
     FIRST_BUCKETS << (3 * level)
-}
-
-impl<V: Copy> Bucket<V> {
-    fn new() -> Self {
-        Bucket {
-            keys: array::from_fn(|_| AtomicU64::new(0)),
-            writes: array::from_fn(|_| AtomicU32::new(0)),
-            values: array::from_fn(|_| UnsafeCell::new(MaybeUninit::uninit())),
-        }
-    }
-
-    #[inline]
-    fn way(&self, key: u64) -> Option<usize> {
-        (0..WAYS).find(|&way| self.keys[way].load(Ordering::Acquire) == key)
-    }
-
-    /// The value of a way whose key was seen.
-    #[inline]
-    fn value(&'static self, way: usize) -> V {
-        Entry(&self.values[way]).value()
-    }
-
-    /// Claims the entry if its version is still `writes`; with several threads the version is odd meanwhile.
-    #[inline]
-    fn claim(&self, way: usize, writes: u32, shared: bool) -> bool {
-        let count = &self.writes[way];
-        if shared {
-            writes.is_multiple_of(2)
-                && count
-                    .compare_exchange(writes, writes.wrapping_add(1), Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok()
-        } else {
-            count.load(Ordering::Relaxed) == writes
-        }
-    }
-
-    /// The version of a way that is free: the thread that freed it is about to count that.
-    #[cold]
-    #[inline(never)]
-    fn writes_once_even(&self, way: usize) -> u32 {
-        let mut turn = 0;
-        loop {
-            let writes = self.writes[way].load(Ordering::Relaxed);
-            if writes.is_multiple_of(2) {
-                return writes;
-            }
-            wait_turn(turn);
-            turn = turn.saturating_add(1);
-        }
-    }
-
-    /// Writes an entry that is the caller's: it was free and taken, or claimed while it had `writes`.
-    #[inline(always)]
-    fn write(&self, way: usize, key: u64, make: impl FnOnce() -> V, writes: u32) {
-        // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it: those that
-        // know the handle have yet to learn that it stands for this.
-        self.values[way].with_mut(|place| unsafe { (*place).write(make()) });
-        self.writes[way].store(writes.wrapping_add(2), Ordering::Release);
-        self.keys[way].store(key, Ordering::Release);
-    }
 }
 
 #[cfg(all(test, not(loom)))]

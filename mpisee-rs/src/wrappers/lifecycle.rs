@@ -452,6 +452,7 @@ fn fill_header(world: &World, before: Moment) {
     set(&header.before_ticks, before.ticks.get());
     cpu::note_start(world);
     let now = clock::moment();
+    clock::begin_comparison(before, now);
     set(&header.start_monotonic_ns, now.monotonic_ns);
     set(&header.start_ticks, now.ticks.get());
     set(&header.last_ticks, now.ticks.get());

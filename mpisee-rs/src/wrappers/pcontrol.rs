@@ -6,6 +6,7 @@ use crate::state::region::REGIONS;
 use crate::state::sampled_overhead::Rare;
 use crate::state::switching::{follow, switch};
 use crate::state::world;
+use crate::storage::clock;
 use mpisee_guards::keep_thread_state;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
@@ -41,6 +42,7 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
         // No call that is sampled: a region's begin or end takes as long as many of them.
         let _rare = Rare::begin(world);
         let _kept = keep_thread_state();
+        clock::compare(&world.segment.header().clocks_apart_ns);
         let done = catch_unwind(|| match level {
             // An earlier request from outside comes first: the last word holds.
             level::OFF | level::ON => {

@@ -1,8 +1,14 @@
 //! The modules of the library, and what loom has in place of the one that they share.
 
+#[path = "../../../mpisee-rs/src/storage/bucket.rs"]
+pub mod bucket;
 #[allow(dead_code)] // The tests use a part of it.
 #[path = "../../../mpisee-rs/src/storage/memory.rs"]
 pub mod memory;
+#[path = "../../../mpisee-rs/src/storage/once.rs"]
+pub mod once;
+#[path = "../../../mpisee-rs/src/storage/overflow.rs"]
+pub mod overflow;
 #[path = "../../../mpisee-rs/src/storage/seqlock.rs"]
 pub mod seqlock;
 #[allow(dead_code)] // The tests use a part of it.

@@ -11,6 +11,7 @@ mod bench_gpu;
 mod bench_patterns;
 mod buffers;
 mod churn;
+mod clocks;
 mod collection;
 mod collectives;
 mod communicators;

@@ -475,3 +475,33 @@ fn counts_do_not_depend_on_the_mpi() {
         }
     }
 }
+
+/// Bytes of memory for each of so many open requests, in the first round and in all rounds.
+fn bytes_for_each(finished: &Finished) -> [i64; 2] {
+    let said = finished.stdout.lines().find_map(|line| line.strip_prefix("bytes ")).expect("two numbers");
+    let bytes: Vec<i64> = said.split(' ').map(|number| number.parse().expect("a number")).collect();
+    bytes.try_into().expect("two numbers")
+}
+
+#[case]
+fn an_open_request_takes_two_hundred_bytes_which_are_used_again(mpi: &Mpi) {
+    const OPEN: u32 = 40_000;
+    for (level, most) in [("single", 200), ("multiple", 264)] {
+        let run = || Run::new(mpi, "requests/many_requests").ranks(1).argument(OPEN).argument(level);
+        let [plain, plain_again] = bytes_for_each(&run().plain());
+        let finished = run().profiled();
+        let [once, again] = bytes_for_each(&finished);
+        assert!(once - plain <= most, "{once} bytes for each with the profiler, {plain} without");
+        let more = (again - once) - (plain_again - plain);
+        assert!(more <= 8, "{more} more bytes for each in later rounds");
+        let calls = 3 * u64::from(OPEN);
+        assert_calls(
+            finished.tables(),
+            "S",
+            0,
+            &[("MPI_Irecv", calls, 4 * calls), ("MPI_Send", calls, 4 * calls), ("MPI_Waitall", 3, 0)],
+        );
+        assert_all_seen(finished.tables());
+        finished.check();
+    }
+}

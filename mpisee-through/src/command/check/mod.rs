@@ -45,7 +45,7 @@ EXAMPLES:
 /// no more calls and time than their first site.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it; on those of NCCL ranks are theirs.
 /// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
-/// unless the thread level is multiple, where calls of threads overlap).
+/// unless the thread level is multiple, where calls of threads overlap); no clock jumped.
 ///
 /// In a profile with sums over ranks the same is checked of the sums.
 ///
@@ -85,6 +85,9 @@ pub fn run(args: &CheckArgs) -> Result<Outcome> {
 /// Checks the tables that the profile has.
 fn check_all(view: &ProfileView, findings: &mut Findings) -> Result<()> {
     check_agreement(view.run(), findings);
+    if let Some(sentence) = view.run().clock_sentence() {
+        findings.differs(Check::Time, || sentence);
+    }
     match &view.processes().rows {
         ProcessRows::Ranks(ranks) => rows::check(view, ranks, findings),
         ProcessRows::Nodes(nodes) => sums::check(view, nodes, findings),
