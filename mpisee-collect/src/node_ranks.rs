@@ -35,10 +35,11 @@ pub struct Entry {
 pub struct NodeRanks {
     /// The ranks in this process's PID namespace.
     pub entries: BTreeMap<WorldRank, Entry>,
-    /// Ranks whose process ended without coming to the end of MPI.
-    pub ended: BTreeSet<WorldRank>,
-    /// Ranks that had counts before their process called `exec`, after which the library began anew: they are in segments of their own.
-    pub before_exec: BTreeSet<WorldRank>,
+    /// Ranks whose process ended without coming to the end of MPI, with the number of that process.
+    pub ended: BTreeMap<WorldRank, u32>,
+    /// Ranks that had counts before their process called `exec`, after which the library began anew: they are in segments of their own. With
+    /// the number of the process.
+    pub before_exec: BTreeMap<WorldRank, u32>,
     /// True if processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
     /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be missing here.
@@ -128,9 +129,9 @@ impl NodeRanks {
             let header = &entry.header;
             let is_of_size = header.world_size == own.world_size;
             if !is_latest(&latest, header) {
-                self.before_exec.extend(is_of_size.then_some(header.world_rank));
+                self.before_exec.extend(is_of_size.then_some((header.world_rank, header.pid)));
             } else if header.state != ARRIVED && has_ended {
-                self.ended.extend(is_of_size.then_some(header.world_rank));
+                self.ended.extend(is_of_size.then_some((header.world_rank, header.pid)));
             } else if header.state == STARTING {
                 self.has_starting = true;
             } else if is_of_size {
@@ -231,7 +232,7 @@ mod tests {
         });
         let numbers = |ranks: Vec<WorldRank>| ranks.into_iter().map(WorldRank::get).collect::<Vec<_>>();
         assert_eq!(numbers(ranks.entries.into_keys().collect()), [0]);
-        assert_eq!(numbers(ranks.ended.into_iter().collect()), [2]);
+        assert_eq!(numbers(ranks.ended.into_keys().collect()), [2]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`tsc`]: the clock in whose ticks a process measures;
 //! * [`comm_name`]: the names of communicators;
+//! * [`path_text`]: paths in texts and in commands;
 //! * [`site`]: identifiers of call sites and call paths;
 //! * [`network`]: what `mpisee-bench` measured;
 //! * [`rows`], [`run`], [`reader`], [`writer`]: the profile directory, `NAME.mpisee/`.
@@ -22,6 +23,7 @@ pub mod nccl;
 pub mod network;
 pub mod operation;
 pub mod options;
+pub mod path_text;
 pub mod ranks;
 pub mod reader;
 pub mod requests;

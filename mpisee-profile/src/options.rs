@@ -1,7 +1,10 @@
 //! The profiler's options: one table, read by the library from the environment and offered by the
 //! launcher on its command line.
 
+use crate::path_text::{from_text, to_text};
 use crate::segment::OperationAtSite;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 /// One option.
@@ -162,7 +165,7 @@ pub const SETTINGS: &[Setting] = &[
             if text.is_empty() {
                 return Err("is empty".to_owned());
             }
-            let path = PathBuf::from(text);
+            let path = from_text(text);
             // A slash at the end stands for the folder in which the profile shall be.
             options.output = Some(if path.file_name().is_none() { path.join("") } else { path });
             Ok(())
@@ -183,7 +186,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "/dev/shm",
         help: "Where each rank keeps its counters while it runs; a file system in memory",
         apply: |options, text| {
-            let path = PathBuf::from(text);
+            let path = from_text(text);
             if !path.is_absolute() {
                 return Err("is not an absolute path".to_owned());
             }
@@ -367,7 +370,7 @@ pub const SETTINGS: &[Setting] = &[
             if text.is_empty() {
                 return Err("is neither off nor the name of a directory".to_owned());
             }
-            options.gpu_records = (text != "off").then(|| PathBuf::from(text));
+            options.gpu_records = (text != "off").then(|| from_text(text));
             Ok(())
         },
     },
@@ -378,7 +381,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "auto",
         help: "libsanitizer-public.so of CUDA 13.0 or later; auto: below CUDA_HOME or where CUDA is installed",
         apply: |options, text| {
-            let path = PathBuf::from(text);
+            let path = from_text(text);
             if text != "auto" && !path.is_absolute() {
                 return Err("is neither auto nor an absolute path".to_owned());
             }
@@ -401,7 +404,7 @@ pub const SETTINGS: &[Setting] = &[
         default: "auto",
         help: "libcupti.so.13 or .12 for --gpu-copies; auto: the one that the program loads, else below CUDA_HOME, where CUDA is installed, or of Python's packages",
         apply: |options, text| {
-            let path = PathBuf::from(text);
+            let path = from_text(text);
             if text != "auto" && !path.is_absolute() {
                 return Err("is neither auto nor an absolute path".to_owned());
             }
@@ -480,10 +483,9 @@ fn on_or_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The environment of this process, as far as names are text.
+/// The environment of this process, as far as names are text; of values that are none as [`to_text`] has them.
 pub fn variables() -> impl Iterator<Item = (String, String)> {
-    let all = std::env::vars_os();
-    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, to_text(&value))))
 }
 
 impl Setting {
@@ -498,8 +500,9 @@ impl Setting {
 fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
     let started = std::fs::read("/proc/self/environ").unwrap_or_default();
     let pairs = started.split(|&byte| byte == 0).filter_map(|pair| {
-        let (name, value) = std::str::from_utf8(pair).ok()?.split_once('=')?;
-        Some((name.to_owned(), value.to_owned()))
+        let end = pair.iter().position(|&byte| byte == b'=')?;
+        let name = std::str::from_utf8(&pair[..end]).ok()?.to_owned();
+        Some((name, to_text(OsStr::from_bytes(&pair[end + 1..]))))
     });
     pairs.filter(|(name, _)| !now.iter().any(|(known, _)| known == name)).collect()
 }
@@ -507,8 +510,14 @@ fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
 /// Set by the launcher: the number of the process that becomes the program.
 pub const LAUNCHED: &str = "MPISEE_LAUNCHED";
 
+/// Set by the launcher: the folder in which it was started, where the profile goes.
+pub const START_FOLDER: &str = "MPISEE_START_FOLDER";
+
 /// Set by the launcher: sentences for the profile, a line each, on what cannot be counted in this run.
 pub const NOT_COUNTED: &str = "MPISEE_NOT_COUNTED";
+
+/// Set by the launcher: the socket of its standby, which a process that begins to record notifies.
+pub const BEGIN_SOCKET: &str = "MPISEE_BEGIN_SOCKET";
 
 /// The folders in which `mpisee-through` looks for debug information, as in PATH.
 pub const DEBUG_DIRS: &str = "MPISEE_DEBUGINFO";
@@ -523,11 +532,20 @@ pub const SERVER: &str = "MPISEE_SERVE";
 /// The token that `mpisee-through serve` asks of its clients.
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
-/// Variables that are no options: two of the launcher's, four of `mpisee-through`, and two for
-/// developers of the GPU tracer, of which docs/gpu-kernels.md has the one, bench/gpu_cost.cu the
-/// other.
-const NO_OPTIONS: [&str; 8] =
-    [LAUNCHED, NOT_COUNTED, DEBUG_DIRS, SKIP_FRAMES, SERVER, TOKEN, "MPISEE_GPU_TRACE", "MPISEE_GPU_EMPTY"];
+/// Variables that are no options: those of the launcher and of `mpisee-through`, and two for developers of the GPU tracer, of which
+/// docs/gpu-kernels.md has the one, bench/gpu_cost.cu the other.
+const NO_OPTIONS: [&str; 10] = [
+    LAUNCHED,
+    START_FOLDER,
+    NOT_COUNTED,
+    BEGIN_SOCKET,
+    DEBUG_DIRS,
+    SKIP_FRAMES,
+    SERVER,
+    TOKEN,
+    "MPISEE_GPU_TRACE",
+    "MPISEE_GPU_EMPTY",
+];
 
 impl Options {
     /// The values for this process; see [`Options::from_environment`].

@@ -20,6 +20,7 @@ use crate::recording::gpu_time;
 use crate::state::cpu;
 use crate::state::gpu::{devices, tracer};
 use crate::state::process;
+use crate::state::start_folder::{from_start_folder, start_folder};
 use crate::state::world::{self, World};
 use crate::storage::clock;
 use crate::storage::message::say;
@@ -34,6 +35,7 @@ use mpisee_collect::run::{RunSums, in_numbers};
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
 use mpisee_guards::{ThreadState, descriptors, keep_thread_state, signals};
+use mpisee_profile::path_text::shell_path;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::snapshot::RunEnd;
@@ -346,7 +348,7 @@ struct Writing<'l> {
 impl<'l> Writing<'l> {
     fn new(world: &World, channel: &'l Channel, summary: RankSummary, absent: RankSet) -> Self {
         let wanted = output_dir::wanted(world, &run_json::command_line());
-        let candidates = Candidates::new(wanted, PathBuf::new(), world.options.segments.clone());
+        let candidates = Candidates::new(wanted, start_folder().to_owned(), world.options.segments.clone());
         let (lost, failures) = (Vec::new(), Vec::new());
         Writing {
             channel,
@@ -470,17 +472,16 @@ impl<'l> Writing<'l> {
         let why = self.failures.first().map_or(String::new(), ToString::to_string);
         match (&self.written, command) {
             (Some(directory), RootCommand::Written) if !self.failures.is_empty() => {
-                let directory = output_dir::absolute(directory);
-                let since = since_taken(&output_dir::absolute(&self.directory), &directory);
-                let directory = directory.display();
+                let since = since_taken(&self.directory, directory);
+                let directory = shell_path(directory);
                 say(format_args!(
                     "{why}: the profile of {ranks} is in {directory} instead{since}; read it with: \
                      mpisee-through {directory}"
                 ));
             }
             (Some(directory), RootCommand::Written) if !world.options.quiet || !self.lacking.is_empty() => {
-                let since = since_taken(&self.directory, directory);
-                let directory = directory.display();
+                let since = since_taken(from_start_folder(&self.directory), from_start_folder(directory));
+                let directory = shell_path(from_start_folder(directory));
                 say(format_args!(
                     "profile of {ranks} in {directory}{since}; read it with: mpisee-through {directory}"
                 ));
@@ -494,7 +495,8 @@ impl<'l> Writing<'l> {
                 };
                 say(format_args!(
                     "no profile: {why}, nor at any other place; what the ranks counted is kept in {segments}{but}; where \
-                     there is room, run: mpisee-through recover {segments}"
+                     there is room, run: {}",
+                    world.recover_command()
                 ));
             }
             _ => {}

@@ -193,6 +193,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_that_are_left_out_are_counted() {
+        assert_eq!(left_out(0, "row"), "");
+        let options = "--all shows all, --top N the first N.\n";
+        assert_eq!(left_out(1, "row"), format!("1 more row is left out; {options}"));
+        assert_eq!(
+            left_out_of(2, "row", "messages"),
+            format!("2 more rows of messages are left out; {options}")
+        );
+    }
+
+    #[test]
     fn bytes_get_the_prefix_that_fits() {
         assert_eq!(human_bytes(0), "0 B");
         assert_eq!(human_bytes(1023), "1023 B");

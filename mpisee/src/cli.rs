@@ -1,9 +1,10 @@
 //! The command line.
 
 use crate::failure::Failure;
-use clap::builder::ValueParser;
+use clap::builder::{OsStringValueParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use mpisee_profile::options::{ALONE, SETTINGS, Setting};
+use mpisee_profile::path_text::to_text;
 use std::ffi::OsString;
 
 const ABOUT: &str = "\
@@ -42,7 +43,7 @@ pub enum CommandLine {
 pub struct Run {
     /// The name of the flavour, if it is not to be found out.
     pub flavour: Option<String>,
-    /// Options of the profiler, as the environment variables that they are.
+    /// Options of the profiler, as the environment variables that they are; paths as `to_text` has them.
     pub variables: Vec<(&'static str, String)>,
     /// The program as given.
     pub program: OsString,
@@ -149,7 +150,10 @@ fn argument(setting: &'static Setting) -> Arg {
         .long(setting.option)
         .value_name(setting.value)
         .help(format!("{} [default: {}; {}]", setting.help, setting.default, setting.variable))
-        .value_parser(ValueParser::new(move |value: &str| setting.check(value).map(|()| value.to_owned())))
+        .value_parser(ValueParser::from(OsStringValueParser::new().try_map(move |value| {
+            let text = to_text(&value);
+            setting.check(&text).map(|()| text)
+        })))
 }
 
 fn wanted(matches: &ArgMatches) -> Result<CommandLine, Failure> {

@@ -1,32 +1,35 @@
 //! Turns this process into the program.
 
-use crate::choose::{Facts, Message, choose};
+use crate::choose::{Facts, Message, choose, needs_mpi};
 use crate::cli::Run;
 use crate::environment;
 use crate::failure::Failure;
-use crate::flavours::{Flavour, Installation, LIBRARY};
+use crate::flavours::{Family, Flavour, Installation, LIBRARY};
 use crate::gpu::Setup;
 use crate::nccl;
 use crate::preload::{can_be_preloaded, separates};
 use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
 use crate::signals;
+use crate::standby::{Standby, Started};
 use crate::watch;
-use mpisee_collect::process;
-use mpisee_profile::options::{LAUNCHED, NOT_COUNTED, Nccl, Options, variables};
+use mpisee_collect::process::{self, begin_socket};
+use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Nccl, Options, START_FOLDER, variables};
+use mpisee_profile::path_text::from_text;
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Starts the program in place of this process, profiled if that can be.
 pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let installation = Installation::find();
-    let program = Program::find(&run.program)?;
-    installation.complaints.iter().for_each(|complaint| say(complaint));
     let hint = environment::launcher();
+    let is_of_open_mpi = hint.as_ref().is_some_and(|hint| hint.family == Family::OpenMpi);
+    let program = Program::find(&run.program, is_of_open_mpi)?;
+    installation.complaints.iter().for_each(|complaint| say(complaint));
     let options = options(&run.variables);
     without_effect(&options).iter().for_each(|sentence| say(sentence));
     let chosen = choose(&Facts {
@@ -44,7 +47,12 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     command
         .arg0(&run.program)
         .args(&run.arguments)
-        .envs(run.variables.iter().map(|(name, value)| (name, value)));
+        .envs(run.variables.iter().map(|(name, value)| (name, from_text(value).into_os_string())))
+        .envs(paths_from_here(&options))
+        .env_remove(BEGIN_SOCKET);
+    // Within a program that another mpisee started it is this one that answers.
+    std::env::var_os(BEGIN_SOCKET).iter().for_each(|outer| begin_socket::notify(outer));
+    let mut standby = None;
     match chosen {
         Ok(Flavour { profiler, .. }) if !can_be_preloaded(profiler) => say(&format_args!(
             "the path {} has a space or a colon, which LD_PRELOAD cannot hold, so {} runs unprofiled; install \
@@ -68,6 +76,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             {
                 say(&format_args!("{why}, so there is no time line; the rest is profiled"));
             }
+            standby = stand_by(&mut command, &run.program, &program);
         }
         Err(reason) => say(&Message {
             program: &run.program,
@@ -78,7 +87,28 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     }
     // SAFETY: the closure makes system calls only, and there is no other process to share memory with.
     unsafe { command.pre_exec(signals::restorer()) };
-    Err(Failure::Exec { why: command.exec(), path: program.path })
+    let why = command.exec();
+    standby.iter().for_each(Standby::dismiss);
+    Err(Failure::Exec { why, path: program.path })
+}
+
+/// Leaves a standby that says at the end why there is no profile, if this process is the one of its job that speaks. Without one, as
+/// where there may be no more processes, the program runs as well.
+fn stand_by(command: &mut Command, name: &OsStr, program: &Program) -> Option<Standby> {
+    let is_rank = process::launched_rank().is_some();
+    let started = Started { name: name.to_owned(), needs_mpi: needs_mpi(&program.kind), is_rank };
+    let standby = process::speaks().then(|| Standby::leave(&started).ok())??;
+    command.env(BEGIN_SOCKET, &standby.socket);
+    Some(standby)
+}
+
+/// The folder in which the user stands, and paths of the options from there: the program may change its working directory.
+fn paths_from_here(options: &Options) -> Vec<(&'static str, PathBuf)> {
+    let Ok(here) = std::env::current_dir() else { return Vec::new() };
+    let given = [("MPISEE_OUTPUT", &options.output), ("MPISEE_GPU_RECORDS", &options.gpu_records)];
+    let absolute = given.into_iter().filter_map(|(name, path)| Some((name, here.join(path.as_ref()?))));
+    let absolute: Vec<_> = absolute.collect();
+    absolute.into_iter().chain([(START_FOLDER, here)]).collect()
 }
 
 /// Writes a message to stderr, if this process is the one of its node that does.

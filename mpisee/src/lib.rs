@@ -7,6 +7,7 @@
 mod choose;
 mod cli;
 mod companion;
+mod descendants;
 mod environment;
 mod failure;
 mod flavours;
@@ -18,6 +19,7 @@ mod program;
 mod repeat;
 mod sanitizer;
 mod signals;
+mod standby;
 mod variables;
 mod watch;
 

@@ -4,9 +4,10 @@ use crate::failure::Failure;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{File, Metadata};
 use std::io::Read;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -54,14 +55,19 @@ pub struct Needed {
 }
 
 impl Program {
-    /// Finds the program as `execvp` does and looks at it.
-    pub fn find(name: &OsStr) -> Result<Self, Failure> {
-        let (path, metadata) = resolve(name, &std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into()))?;
+    /// Finds the program as `execvp` does and looks at it; `searches_here`: after PATH in the working directory, as Open MPI's launcher
+    /// does, and MPICH's does not.
+    pub fn find(name: &OsStr, searches_here: bool) -> Result<Self, Failure> {
+        let mut search = std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into());
+        if searches_here {
+            search.push(":.");
+        }
+        let (path, metadata) = resolve(name, &search)?;
         let kind = File::open(&path).map_or(ProgramKind::Unreadable, |file| kind(&path, file));
         let calls_launcher = if kind == ProgramKind::Script { launcher_in(&path) } else { None };
         Ok(Program {
             kind,
-            privileged: privileged(&metadata),
+            privileged: privileged(&path, &metadata),
             launcher: is_launcher(&path),
             calls_launcher,
             path,
@@ -115,12 +121,40 @@ fn launcher_in(script: &Path) -> Option<String> {
     words.find(|word| is_launcher(Path::new(word))).map(str::to_owned)
 }
 
-/// Returns whether executing the file changes the user or the group.
-fn privileged(program: &Metadata) -> bool {
+/// Returns whether executing the file changes the user, the group or the capabilities, so that the dynamic loader ignores LD_PRELOAD.
+fn privileged(path: &Path, program: &Metadata) -> bool {
     let Ok(own) = Path::new("/proc/self").metadata() else { return false };
     let has = |bit: u32| program.mode() & bit == bit;
     // Set-group-ID without the group's right to execute means something else.
-    (has(0o4000) && program.uid() != own.uid()) || (has(0o2010) && program.gid() != own.gid())
+    let changes = (has(0o4000) && program.uid() != own.uid()) || (has(0o2010) && program.gid() != own.gid());
+    // Capabilities that the kernel refuses to give make the dynamic loader careful all the same.
+    let is_careful = (changes && !gets_no_new_rights()) || (own.uid() != 0 && has_capabilities(path));
+    is_careful && !is_without_rights(path)
+}
+
+/// Returns whether the file has capabilities, which root has anyway.
+fn has_capabilities(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both texts end in a zero, and with a length of zero nothing is written.
+    unsafe { libc::getxattr(path.as_ptr(), c"security.capability".as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+/// Returns whether the kernel changes neither user nor group of what this process executes.
+fn gets_no_new_rights() -> bool {
+    // SAFETY: the call takes numbers alone.
+    unsafe { libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 }
+}
+
+/// Returns whether the file is on a file system whose files give no rights (`nosuid`).
+fn is_without_rights(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut about = MaybeUninit::<libc::statvfs>::zeroed();
+    // SAFETY: the text ends in a zero, and the structure, valid if it is all zeros, may be written.
+    let flags = unsafe {
+        libc::statvfs(path.as_ptr(), about.as_mut_ptr());
+        about.assume_init().f_flag
+    };
+    flags & libc::ST_NOSUID != 0
 }
 
 fn kind(path: &Path, file: File) -> ProgramKind {
@@ -213,7 +247,7 @@ mod tests {
 
     #[test]
     fn this_test_is_a_dynamic_program() {
-        let program = Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap();
+        let program = Program::find(std::env::current_exe().unwrap().as_os_str(), false).unwrap();
         let ProgramKind::Dynamic(needed) = program.kind else { panic!("{program:?}") };
         let libc = needed.iter().find(|library| library.soname.starts_with("libc.so")).unwrap();
         assert!(libc.path.as_ref().unwrap().exists());
@@ -223,13 +257,13 @@ mod tests {
     #[test]
     fn the_loader_starts_programs_and_is_not_linked_statically() {
         let ProgramKind::Dynamic(needed) =
-            Program::find(std::env::current_exe().unwrap().as_os_str()).unwrap().kind
+            Program::find(std::env::current_exe().unwrap().as_os_str(), false).unwrap().kind
         else {
             panic!("this test is dynamic")
         };
         let loader = needed.iter().find(|library| library.soname.starts_with("ld-")).unwrap();
         let loader = loader.path.as_ref().unwrap();
-        assert_eq!(Program::find(loader.as_os_str()).unwrap().kind, ProgramKind::Loader);
+        assert_eq!(Program::find(loader.as_os_str(), false).unwrap().kind, ProgramKind::Loader);
         assert!(!is_loader(Path::new("/opt/ld-analysis")));
     }
 

@@ -3,6 +3,7 @@
 //! The agent belongs to nobody: it is no child of the program, which may wait for its children, nor of its session, and has none of its
 //! descriptors, so that a launcher that waits for the end of pipes does not wait for it.
 
+use mpisee_profile::path_text::from_text;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::linux::net::SocketAddrExt;
@@ -21,7 +22,7 @@ pub fn start(variables: &[(&'static str, String)]) -> Result<(), String> {
         .arg("agent")
         .arg(std::process::id().to_string())
         .args(["--held", &first.as_raw_fd().to_string()])
-        .envs(variables.iter().map(|(name, value)| (name, value)))
+        .envs(variables.iter().map(|(name, value)| (name, from_text(value).into_os_string())))
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .stdout(Stdio::null())

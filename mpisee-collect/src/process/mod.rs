@@ -9,8 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 mod batch;
+pub mod begin_socket;
 pub mod cpu;
 pub mod gpu;
+pub mod mapped_files;
 pub mod pci;
 
 pub use batch::batch_job;

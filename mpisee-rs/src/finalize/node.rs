@@ -6,16 +6,17 @@ use super::written::{ended_before, has_memory_to_write, write_to};
 use super::{RunEnd, parts};
 use crate::state::gpu::tracer;
 use crate::state::process;
-use crate::state::world::World;
+use crate::state::start_folder::start_folder;
+use crate::state::world::{World, recover_command};
 use crate::storage::message::say;
 use crate::storage::segment::Segment;
 use mpisee_collect::node_ranks::NodeRanks;
 use mpisee_collect::segments::{Segment as Left, WorldSegments, missing, own_user, save_copy};
-use mpisee_profile::RankSet;
+use mpisee_profile::path_text::{shell_path, to_text};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::{NotSeen, Snapshot};
-use std::fmt::Display;
+use mpisee_profile::{RankSet, WorldRank};
 use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
@@ -77,9 +78,10 @@ pub fn arrive(world: &World, end: RunEnd) {
         if world.segment.is_there() {
             say(format_args!(
                 "no profile of rank {}: its segment in {} is there, but it cannot be read, or does not show as that of a \
-                 running process; from where it does, run: mpisee-through recover",
+                 running process; from where it does, run: {}",
                 world.rank,
-                world.options.segments.display()
+                world.options.segments.display(),
+                world.recover_command()
             ));
         }
         return;
@@ -122,9 +124,9 @@ fn write_in_turn(world: &World, own: &Path) {
         std::thread::sleep(pause);
     }
     say(format_args!(
-        "rank {} is in no profile, since another process has been writing one for long; run: mpisee-through recover {}",
+        "rank {} is in no profile, since another process has been writing one for long; run: {}",
         world.rank,
-        world.options.segments.display()
+        world.recover_command()
     ));
 }
 
@@ -159,9 +161,9 @@ fn say_late(world: &World, node_ranks: &NodeRanks) {
     if arrived.first().is_some_and(|&(&rank, _)| rank == world.rank) {
         let late: RankSet = late.into_iter().map(|(&rank, _)| rank).collect();
         say(format_args!(
-            "no profile yet: {} not in MPI_Finalize so far; if none follows, run: mpisee-through recover {}",
+            "no profile yet: {} not in MPI_Finalize so far; if none follows, run: {}",
             late.named(),
-            world.options.segments.display()
+            world.recover_command()
         ));
     }
 }
@@ -171,9 +173,9 @@ fn say_late(world: &World, node_ranks: &NodeRanks) {
 pub fn leave_without_memory(world: &World, end: RunEnd) {
     mark_arrived(world, end);
     say(format_args!(
-        "rank {} has no memory to write the profile; if no other rank does, run: mpisee-through recover {}",
+        "rank {} has no memory to write the profile; if no other rank does, run: {}",
         world.rank,
-        world.options.segments.display()
+        world.recover_command()
     ));
 }
 
@@ -188,8 +190,10 @@ fn leave_copy(world: &World, end: RunEnd) {
         Ok(copy) if process::is_without_mpi() && world.size == 1 => write_alone(world, &copy),
         Ok(copy) => say(format_args!(
             "rank {rank} found no room for a segment in {folder}: what it counted is in {0}; for one profile, run: \
-             mpisee-through recover {folder} {0}",
-            folder_of(&copy)
+             {1} {2}",
+            folder_of(&copy).display(),
+            world.recover_command(),
+            shell_path(folder_of(&copy))
         )),
         Err(why) => {
             say(format_args!("no profile of rank {rank}: it found no room for its counters ({why:#})"));
@@ -201,14 +205,14 @@ fn leave_copy(world: &World, end: RunEnd) {
 fn write_alone(world: &World, copy: &Path) {
     let only = own_user().and_then(|user| Left::of_arrived(copy, user));
     let all = WorldSegments::of(only);
-    let kept = folder_of(copy).to_string();
-    if write_to(world, &all, None, None, first_wanted(world, &all), &kept) {
+    let recover = recover_command(&[std::process::id()], folder_of(copy));
+    if write_to(world, &all, None, None, first_wanted(world, &all), &recover) {
         all.segments().for_each(|segment| drop(segment.remove()));
     }
 }
 
-fn folder_of(file: &Path) -> impl Display {
-    file.parent().unwrap_or(file).display()
+fn folder_of(file: &Path) -> &Path {
+    file.parent().unwrap_or(file)
 }
 
 /// Saves the counters of a rank whose memory is not its file's any more: something has moved the library's data, of which the
@@ -218,8 +222,9 @@ fn leave_apart(world: &World) {
     match save_copy(&world.segment) {
         Ok(copy) => say(format_args!(
             "the counters of rank {rank} are no longer in its segment in {folder}, as if the program had moved the memory \
-             of its libraries; they are in {0}: for a profile, run: mpisee-through recover {0}",
-            folder_of(&copy)
+             of its libraries; they are in {}: for a profile, run: {}",
+            folder_of(&copy).display(),
+            recover_command(&[std::process::id()], folder_of(&copy))
         )),
         Err(why) => say(format_args!(
             "no profile of rank {rank}: its counters are no longer in its segment, and find no other place ({why:#})"
@@ -233,7 +238,8 @@ fn say_unread(world: &World, node_ranks: &NodeRanks) {
     let why = node_ranks.failure.as_deref().unwrap_or_default();
     say(format_args!(
         "rank {rank} cannot read the segments in {folder} ({why}); if no other rank writes the profile, run: \
-         mpisee-through recover {folder}"
+         {}",
+        world.recover_command()
     ));
 }
 
@@ -250,9 +256,8 @@ fn mark_arrived(world: &World, end: RunEnd) {
 
 /// Logs where this rank wants the profile, for the rank that writes it; the first rank's choice is used.
 fn log_wanted(world: &World) {
-    let folder = std::env::current_dir().unwrap_or_default();
-    let wanted = folder.join(super::output_dir::wanted(world, &super::run_json::command_line()));
-    let text = format!("{}\0{}", wanted.display(), folder.display());
+    let wanted = super::output_dir::wanted(world, &super::run_json::command_line());
+    let text = [wanted.as_os_str(), start_folder().as_os_str()].map(to_text).join("\0");
     world.segment.log(&Fact::Wanted.record(text));
 }
 
@@ -299,23 +304,23 @@ impl Lock {
 
 fn write(world: &World, node_ranks: &NodeRanks) {
     let Ok(user) = own_user() else { return };
-    let kept = world.options.segments.display().to_string();
+    let recover = world.recover_command();
     if !has_memory_to_write(node_ranks.entries.values().map(|entry| entry.path.as_path())) {
-        return say(format_args!("no memory to write the profile; run: mpisee-through recover {kept}"));
+        return say(format_args!("no memory to write the profile; run: {recover}"));
     }
-    let before_exec: RankSet = node_ranks.before_exec.iter().copied().collect();
+    let before_exec: RankSet = node_ranks.before_exec.keys().copied().collect();
     let note = || format!("what {} counted before a call of exec is not in it", before_exec.named());
     let note = (!before_exec.is_empty()).then(note);
     let segments = node_ranks.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
     let all = WorldSegments::of(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
     let ended: RankSet =
-        node_ranks.ended.iter().copied().filter(|rank| absent.contains(rank.get())).collect();
+        node_ranks.ended.keys().copied().filter(|rank| absent.contains(rank.get())).collect();
     let why = (!absent.is_empty()).then(|| why_absent(world, node_ranks, &absent, &ended));
     let [wanted, folder] = first_wanted(world, &all);
     let is_gathered =
         why.is_some() && process::is_without_mpi() && parts::gather(world, &all, &ended, &wanted);
-    if is_gathered || write_to(world, &all, why.as_deref(), note.as_deref(), [wanted, folder], &kept) {
+    if is_gathered || write_to(world, &all, why.as_deref(), note.as_deref(), [wanted, folder], &recover) {
         // The first segment goes last: it has the lock.
         all.segments().rev().for_each(|segment| drop(segment.remove()));
     }
@@ -323,11 +328,16 @@ fn write(world: &World, node_ranks: &NodeRanks) {
     let header = world.segment.header();
     let is_program = header.program.load(Ordering::Relaxed) == header.pid.load(Ordering::Relaxed);
     let ended = if is_program { ended } else { RankSet::default() };
-    for (ranks, end) in [(&before_exec, "a call of exec"), (&ended, "the end")] {
-        if !ranks.is_empty() {
+    let left =
+        [(&before_exec, &node_ranks.before_exec, "a call of exec"), (&ended, &node_ranks.ended, "the end")];
+    for (ranks, processes, end) in left {
+        // The processes of a world are recovered together.
+        let first = ranks.iter().next().and_then(|rank| processes.get(&WorldRank::new(rank)));
+        if let Some(&process) = first {
             say(format_args!(
-                "what {} counted before {end} is left: for a profile of it, run: mpisee-through recover {kept}",
-                ranks.named()
+                "what {} counted before {end} is left: for a profile of it, run: {}",
+                ranks.named(),
+                recover_command(&[process], &world.options.segments)
             ));
         }
     }
@@ -338,7 +348,7 @@ fn first_wanted(world: &World, all: &WorldSegments) -> [PathBuf; 2] {
     let first = all.segments().next().and_then(|segment| segment.read_program().ok());
     first.and_then(|program| program.wanted).unwrap_or_else(|| {
         let wanted = super::output_dir::wanted(world, &super::run_json::command_line());
-        [wanted, std::env::current_dir().unwrap_or_default()]
+        [wanted, start_folder().to_owned()]
     })
 }
 

@@ -1,11 +1,12 @@
 //! The directory of the profile.
 
 use crate::state::process::was_spawned;
+use crate::state::start_folder::start_folder;
 use crate::state::world::World;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// `MPISEE_OUTPUT`, or the program's name in the working directory, or in the folder that the variable names by a slash at
+/// `MPISEE_OUTPUT`, or the program's name, from the folder in which the user started the program, or in the folder that the variable names by a slash at
 /// its end; always `NAME.mpisee`. Spawned processes are often of the same program and inherit the variable: theirs is
 /// `NAME-spawned.mpisee`, whoever ends first.
 pub fn wanted(world: &World, command: &[String]) -> PathBuf {
@@ -17,7 +18,7 @@ pub fn wanted(world: &World, command: &[String]) -> PathBuf {
     let has_extension = wanted.extension().is_some_and(|extension| extension == "mpisee");
     let mut wanted = if has_extension { wanted.with_extension("") } else { wanted }.into_os_string();
     wanted.push(if was_spawned() { "-spawned.mpisee" } else { ".mpisee" });
-    PathBuf::from(wanted)
+    start_folder().join(wanted)
 }
 
 /// The name of the program, or of the script or module that Python runs.
@@ -48,11 +49,6 @@ fn script_of(arguments: &[String]) -> Option<&str> {
         }
     }
     None
-}
-
-/// The absolute path, for readers in another working directory.
-pub fn absolute(directory: &Path) -> PathBuf {
-    std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned())
 }
 
 #[cfg(test)]

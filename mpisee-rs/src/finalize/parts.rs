@@ -7,6 +7,7 @@ use mpisee_collect::gathering::{Added, Gathering, WholeJob, is_of_this_node};
 use mpisee_collect::process::is_on_several_nodes;
 use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::RankSet;
+use mpisee_profile::path_text::shell_path;
 use std::path::Path;
 
 /// Leaves what these ranks counted beside the profile, and writes that if all ranks of the job are there; `false` if they have to have a
@@ -37,22 +38,28 @@ pub fn gather(world: &World, ranks: &WorldSegments, ended: &RankSet, wanted: &Pa
 
 fn say_waits(ranks: &WorldSegments, absent: &RankSet, folder: &Path) {
     let here: RankSet = ranks.segments().map(|segment| segment.header.world_rank).collect();
-    let folder = folder.display();
     say(format_args!(
-        "what {} counted is in {folder}; whoever ends last, of {}, writes the profile; if none does, run: mpisee-through recover {folder}/*",
+        "what {} counted is in {}; whoever ends last, of {}, writes the profile; if none does, run: {}",
         here.named(),
+        folder.display(),
         absent.named(),
+        recover_parts(folder),
     ));
 }
 
+/// The command that makes a profile of the parts in a folder.
+fn recover_parts(folder: &Path) -> String {
+    format!("mpisee-through recover {}/*", shell_path(folder))
+}
+
 fn write(world: &World, job: WholeJob, wanted: &Path) {
-    let kept = format!("{}/*", job.folder().display());
+    let recover = recover_parts(job.folder());
     if !has_memory_to_write(job.ranks.segments().map(|segment| segment.path.as_path())) {
-        return say(format_args!("no memory to write the profile; run: mpisee-through recover {kept}"));
+        return say(format_args!("no memory to write the profile; run: {recover}"));
     }
     let folder = wanted.parent().unwrap_or(Path::new("/")).to_owned();
     let why = (!job.ended.is_empty()).then(|| ended_before(&job.ended));
-    if write_to(world, &job.ranks, why.as_deref(), None, [wanted.to_owned(), folder], &kept) {
+    if write_to(world, &job.ranks, why.as_deref(), None, [wanted.to_owned(), folder], &recover) {
         job.remove();
     }
 }

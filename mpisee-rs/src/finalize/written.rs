@@ -1,5 +1,6 @@
 //! Writes the profile of segments to the directory that is wanted, or to another, and says where it is.
 
+use crate::state::start_folder::from_start_folder;
 use crate::state::world::World;
 use crate::storage::message::say;
 use crate::storage::segment::has_memory;
@@ -7,6 +8,7 @@ use mpisee_collect::output_places::Candidates;
 use mpisee_collect::profile::{self, Written};
 use mpisee_collect::run::in_numbers;
 use mpisee_collect::segments::WorldSegments;
+use mpisee_profile::path_text::shell_path;
 use mpisee_profile::writer::since_taken;
 use mpisee_profile::{ProfileError, RankSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ pub fn has_memory_to_write<'p>(segments: impl Iterator<Item = &'p Path>) -> bool
     has_memory(WRITING_BYTES + WRITING_TIMES * segments.map(bytes).sum::<usize>())
 }
 
-/// Writes the profile to the wanted directory, or to another; `false` if there is none, and what was counted stays in `kept`. `note` is of
+/// Writes the profile to the wanted directory, or to another; `false` if there is none, and what was counted stays where `recover`, a command, finds it. `note` is of
 /// what it does not have though it is complete.
 pub fn write_to(
     world: &World,
@@ -29,7 +31,7 @@ pub fn write_to(
     why_absent: Option<&str>,
     note: Option<&str>,
     [wanted, folder]: [PathBuf; 2],
-    kept: &str,
+    recover: &str,
 ) -> bool {
     let mut candidates = Candidates::new(wanted, folder, world.options.segments.clone());
     let mut failures = Vec::new();
@@ -49,8 +51,7 @@ pub fn write_to(
     }
     let first = failures.first().map_or("", String::as_str);
     say(format_args!(
-        "no profile: {first}, nor at any other place; what the ranks counted is kept in {kept}; where there is room, run: \
-         mpisee-through recover {kept}"
+        "no profile: {first}, nor at any other place; what the ranks counted is kept; where there is room, run: {recover}"
     ));
     false
 }
@@ -76,22 +77,16 @@ fn say_written(
     }
     let ranks = in_numbers(all.segments().count() as u64 - written.unreadable.len() as u64);
     let of = why_absent.map_or(String::new(), |why| format!(" of {} ({why})", world.size));
-    let short = shortened(&written.directory);
-    let since = since_taken(&shortened(directory), &short);
-    let directory = short.display();
+    let short = from_start_folder(&written.directory);
+    let since = since_taken(from_start_folder(directory), short);
+    let directory = shell_path(short);
     match failures.first() {
         Some(why) => say(format_args!(
             "{why}: the profile of {ranks}{of} is in {0} instead{since}; read it with: mpisee-through {0}",
-            written.directory.display()
+            shell_path(&written.directory)
         )),
         None => say(format_args!(
             "profile of {ranks}{of} in {directory}{since}; read it with: mpisee-through {directory}"
         )),
     }
-}
-
-/// The path from the working directory, for something below it.
-fn shortened(path: &Path) -> PathBuf {
-    let folder = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(folder).map_or_else(|_| path.to_owned(), Path::to_owned)
 }

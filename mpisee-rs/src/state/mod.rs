@@ -20,6 +20,7 @@ pub mod sampled_overhead;
 pub mod scratch;
 pub mod sites;
 pub mod stack;
+pub mod start_folder;
 pub mod switching;
 pub mod thread;
 pub mod variables;

@@ -2,17 +2,24 @@
 //! says why, or where the counts of processes are that ended before they could write one.
 
 use crate::binaries::objects;
-use crate::state::world;
-use crate::storage::message::say;
-use mpisee_collect::process as identity;
+use crate::generated::pmpi;
+use crate::mpi::symbol;
+use crate::state::world::{self, recover_command};
+use crate::storage::message;
+use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
+use mpisee_collect::process::{self as identity, begin_socket};
 use mpisee_collect::segments::{self, Segment};
-use mpisee_profile::options::{LAUNCHED, NOT_COUNTED, Options};
+use mpisee_guards::descriptors;
+use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Options};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::state::ARRIVED;
-use std::fmt::Display;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::{Arguments, Display};
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering};
 
 /// In the name of the library that counts NCCL's calls.
@@ -30,6 +37,23 @@ static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
 /// True if communicators of NCCL were made while an MPI was expected to be initialised.
 static WAITED_FOR_MPI: AtomicBool = AtomicBool::new(false);
+
+/// The socket of the launcher's standby, which says why there is no profile if nobody else does.
+static STANDBY: OnceLock<OsString> = OnceLock::new();
+
+/// Tells the standby that this process records, or says what there is to say.
+pub fn dismiss_standby() {
+    if let Some(socket) = STANDBY.get() {
+        let _held = descriptors::hold();
+        begin_socket::notify(socket);
+    }
+}
+
+/// Writes one line in the standby's stead.
+fn say(text: Arguments<'_>) {
+    dismiss_standby();
+    message::say(text);
+}
 
 /// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be initialised.
 pub fn note_waiting_for_mpi() {
@@ -73,6 +97,9 @@ static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         let launched = std::env::var(LAUNCHED).ok().and_then(|number| number.parse().ok());
         PROGRAM.store(launched.unwrap_or(0), Ordering::Relaxed);
+        if let Some(socket) = std::env::var_os(BEGIN_SOCKET) {
+            let _ = STANDBY.set(socket);
+        }
         // Its children have the variable, too.
         if is_program() {
             CHILDRENS_FAULTS.store(childrens_faults(), Ordering::Relaxed);
@@ -125,6 +152,12 @@ fn say_if_unprofiled() {
     if let Some(left) = left() {
         return left.say(&name);
     }
+    if mpi_was_initialised() {
+        return say(format_args!(
+            "no profile was written: {name} called MPI, and its call of MPI_Init did not reach the profiler; another PMPI tool loaded \
+             before it, RTLD_DEEPBIND, dlmopen and dlsym have this effect (docs/limitations.md)"
+        ));
+    }
     let counts_nccl = std::env::var_os("LD_PRELOAD")
         .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
     if counts_nccl && objects::named(|file| file.starts_with(b"libcuda.so")).is_some() {
@@ -139,12 +172,23 @@ fn say_if_unprofiled() {
     }
 }
 
+/// Returns whether the process has initialised an MPI though no such call arrived here. An MPI in a link namespace of its own (dlmopen) has
+/// no functions here, but its file is mapped.
+fn mpi_was_initialised() -> bool {
+    let mut flag = 0;
+    // SAFETY: the flag is written; the call may be made at any time.
+    unsafe { pmpi::MPI_Initialized.get()(&raw mut flag) };
+    flag != 0
+        || symbol::function(c"PMPI_Init").is_none() && mapped_files("self").is_ok_and(|files| has_mpi(&files))
+}
+
 /// Counts that are in no profile.
 enum Left {
     /// Of the program that this process ran before it called `exec`. `is_first` if no lower rank left before its exit.
     BeforeExec { folder: PathBuf, is_first: bool },
     /// Of processes that this one started, or that these started: those that have ended, before their exit or by it, and those that run.
-    ByProcesses { folder: PathBuf, ended: usize, before_exit: usize, running: usize },
+    /// `one_each` has a process of each of their runs.
+    ByProcesses { folder: PathBuf, one_each: Vec<u32>, ended: usize, before_exit: usize, running: usize },
 }
 
 impl Left {
@@ -176,7 +220,12 @@ impl Left {
         let is_before_exit = |segment: &&&&Segment| !segment.is_running && segment.header.state != ARRIVED;
         let before_exit = below.iter().filter(is_before_exit).count();
         let ended = below.len() - running;
-        (ended + running > 0).then_some(Left::ByProcesses { folder, ended, before_exit, running })
+        let runs: BTreeMap<(u64, u32), u32> = below
+            .iter()
+            .map(|segment| ((segment.header.job, segment.header.world_size), segment.header.pid))
+            .collect();
+        let one_each = runs.into_values().collect();
+        (ended + running > 0).then_some(Left::ByProcesses { folder, one_each, ended, before_exit, running })
     }
 
     fn is_of_first(&self) -> bool {
@@ -184,21 +233,24 @@ impl Left {
     }
 
     fn say(&self, name: &dyn Display) {
-        let (what, folder) = match self {
+        let own = [std::process::id()];
+        let (what, processes_left, folder) = match self {
             Left::BeforeExec { folder, .. } => (
                 format!(
                     "of what ran before {name} in its process, and ended by exec, the counts are left: for a profile, run"
                 ),
+                &own[..],
                 folder,
             ),
-            Left::ByProcesses { folder, ended: 0, running, .. } => (
+            Left::ByProcesses { folder, one_each, ended: 0, running, .. } => (
                 format!(
                     "{} that {name} started still ran at its end; if they leave no profile, run",
                     processes(*running)
                 ),
+                one_each.as_slice(),
                 folder,
             ),
-            Left::ByProcesses { folder, ended, before_exit, .. } => {
+            Left::ByProcesses { folder, one_each, ended, before_exit, .. } => {
                 let before_exit = match before_exit {
                     all if all == ended && *all == 1 => ", and that ended before its exit".to_owned(),
                     all if all == ended => ", and that ended before their exit".to_owned(),
@@ -210,11 +262,12 @@ impl Left {
                     format!(
                         "of {ended} that {name} started{before_exit}, the counts are left: for a profile, run"
                     ),
+                    one_each.as_slice(),
                     folder,
                 )
             }
         };
-        say(format_args!("{what}: mpisee-through recover {}", folder.display()));
+        say(format_args!("{what}: {}", recover_command(processes_left, folder)));
     }
 }
 

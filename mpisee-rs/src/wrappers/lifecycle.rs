@@ -102,9 +102,10 @@ fn say_kept(world: &World) {
     let is_in_file = world.segment.header().shared.load(Ordering::Relaxed) > 0;
     if is_in_file && !world.options.quiet {
         say(format_args!(
-            "rank {} aborts the run; what the ranks counted is kept in {1}: for a profile, run: mpisee-through recover {1}",
+            "rank {} aborts the run; what the ranks counted is kept in {}: for a profile, run: {}",
             world.rank,
-            world.options.segments.display()
+            world.options.segments.display(),
+            world.recover_command()
         ));
     }
 }
@@ -189,10 +190,13 @@ fn start_if(code: c_int, started: Option<StartingProfiler>) {
     if code != constant::SUCCESS {
         return;
     }
-    guarded(|| match (world::world(), started) {
-        (Some(world), _) => enter_world(world),
-        (None, Some(started)) => start(started, Processes::OfWorld),
-        (None, None) => tell_if_misfit(),
+    guarded(|| {
+        launched::dismiss_standby();
+        match (world::world(), started) {
+            (Some(world), _) => enter_world(world),
+            (None, Some(started)) => start(started, Processes::OfWorld),
+            (None, None) => tell_if_misfit(),
+        }
     });
 }
 
@@ -200,6 +204,7 @@ fn start_if(code: c_int, started: Option<StartingProfiler>) {
 pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
     guarded(|| {
         // No handle may be passed to MPI before the library is known to match.
+        launched::dismiss_standby();
         let Some(started) = begin() else { return tell_if_misfit() };
         if let Some(group) = world() {
             start(started, Processes::OfSessions(group));
@@ -223,6 +228,7 @@ pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
                 return launched::note_waiting_for_mpi();
             }
             let Some(started) = begin_with(|| Some(WITHOUT_MPI.to_owned())) else { return };
+            launched::dismiss_standby();
             process::note_without_mpi();
             let in_comm = in_comm.filter(|_| !launched::is_program());
             let (rank, size) = place_of(identity::launched_rank(), in_comm);

@@ -13,6 +13,7 @@ use mpisee_collect::gathering;
 use mpisee_collect::profile::{self, Described, Overrides, Recovered};
 use mpisee_collect::segments::{self, Empty, Segment, Skipped, WorldSegments};
 use mpisee_profile::RankSet;
+use mpisee_profile::path_text::shell_path;
 use mpisee_profile::run::{EndedIn, rfc3339};
 use mpisee_profile::writer::since_taken;
 
@@ -265,7 +266,7 @@ fn tell_recovered_before(world: &WorldSegments, args: &RecoverArgs) -> Result<bo
     };
     say(&format!(
         "these ranks were recovered before: {0}; read it with: mpisee-through {0}",
-        before.display()
+        shell_path(&before)
     ))?;
     Ok(true)
 }
@@ -319,7 +320,7 @@ fn tell_running(world: &WorldSegments) -> Result<()> {
 fn tell_recovered(world: &WorldSegments, recovered: &Recovered) -> Result<()> {
     let ranks: RankSet = recovered.segments.iter().map(|segment| segment.header.world_rank).collect();
     let since = since_taken(&recovered.wanted, &recovered.directory);
-    let directory = recovered.directory.display();
+    let directory = shell_path(&recovered.directory);
     // Runs of one name are distinguished by their command lines.
     let command =
         profile::describe(world).map_or(String::new(), |it| format!(" by '{}'", it.command.join(" ")));

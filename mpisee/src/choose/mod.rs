@@ -4,6 +4,7 @@ use crate::environment::Hint;
 use crate::failure::Failure;
 use crate::flavours::{Family, Flavour, numbers};
 use crate::program::{Needed, ProgramKind};
+use mpisee_collect::process::mapped_files::is_mpi;
 use std::cmp::Reverse;
 use std::fmt;
 use std::path::Path;
@@ -151,16 +152,6 @@ pub fn needs_mpi(kind: &ProgramKind) -> bool {
     matches!(kind, ProgramKind::Dynamic(needed) if needed.iter().any(|library| is_mpi(&library.soname)))
 }
 
-/// Returns whether a library is an MPI, and not just a part of one for Fortran, C++ or Java.
-fn is_mpi(soname: &str) -> bool {
-    let stem = soname.split(".so").next().unwrap_or_default();
-    // Cray's libraries have the compiler's name in theirs.
-    matches!(stem, "libmpi" | "libmpich" | "libmpi_abi" | "libmpi_ibm")
-        || ["gnu", "cray", "intel", "nvidia", "amd"]
-            .iter()
-            .any(|it| stem.starts_with(&format!("libmpi_{it}")))
-}
-
 /// Why a program does not show which MPI it may load.
 fn undecided(kind: &ProgramKind) -> &'static str {
     match kind {
@@ -219,8 +210,8 @@ impl fmt::Display for Message<'_> {
             ),
             Reason::Privileged => write!(
                 f,
-                "{program} runs as another user or group (set-user-ID), so the system ignores LD_PRELOAD and it \
-                 runs unprofiled; use a copy without that bit"
+                "{program} runs with other rights (set-user-ID, set-group-ID or file capabilities), so the system \
+                 ignores LD_PRELOAD and it runs unprofiled; use a copy without them"
             ),
             Reason::Launcher => write!(
                 f,

@@ -10,6 +10,7 @@ use crate::launch::options;
 use crate::program::Program;
 use crate::signals;
 use mpisee_profile::options::SETTINGS;
+use mpisee_profile::path_text::{from_text, shell_path};
 use place::{Insertion, Placed, Word, name_of, place};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -96,7 +97,7 @@ fn not_started(number: u32, times: u32) -> String {
 fn read(folder: &Path, profiles: usize) -> String {
     match profiles {
         0 => String::new(),
-        _ => format!("; profiles in {0}: mpisee-through runs {0}", folder.display()),
+        _ => format!("; profiles in {}: mpisee-through runs {}", folder.display(), shell_path(folder)),
     }
 }
 
@@ -116,7 +117,8 @@ fn kind(word: &OsStr) -> Word {
         Some("sh" | "bash" | "dash" | "ksh" | "zsh") => return Word::Script,
         _ => {}
     }
-    match Program::find(word) {
+    // The launcher in the command decides whether it runs one that lies here.
+    match Program::find(word, true) {
         Ok(program) if program.launcher => Word::Launcher,
         Ok(program) if choose::needs_mpi(&program.kind) => Word::MpiProgram,
         Ok(program) if program.kind == crate::program::ProgramKind::Script => Word::Script,
@@ -150,7 +152,7 @@ fn inner_options(run: &Run, folder: &Path, inside: &[OsString]) -> Result<Vec<Os
         let setting = SETTINGS.iter().find(|setting| setting.variable == *variable);
         match setting.map(|setting| setting.option) {
             None | Some("output" | "quiet") => {}
-            Some(option) => add(option, OsStr::new(value)),
+            Some(option) => add(option, from_text(value).as_os_str()),
         }
     }
     if let Some(flavour) = &run.flavour {
@@ -163,7 +165,7 @@ fn inner_options(run: &Run, folder: &Path, inside: &[OsString]) -> Result<Vec<Os
 fn command(words: &[OsString], run: &Run, folder: &Path) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);
-    command.envs(run.variables.iter().map(|(name, value)| (name, value)));
+    command.envs(run.variables.iter().map(|(name, value)| (name, from_text(value).into_os_string())));
     command.env("MPISEE_OUTPUT", folder).env("MPISEE_QUIET", "on");
     // Each run reads an input file from its begin, and not where the run before has stopped.
     const STDIN: &str = "/dev/stdin";

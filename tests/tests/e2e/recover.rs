@@ -133,6 +133,26 @@ fn however_a_run_ends_what_was_completed_is_recovered(mpi: &Mpi) {
 }
 
 #[case]
+fn the_command_after_an_abort_recovers_that_run_alone(mpi: &Mpi) {
+    let place = Place::new();
+    run(&place, mpi, "another", ["kill", EVERYBODY, "1000"]);
+    let others = place.left();
+    let output = within(LIMIT, &mut command(&place, mpi, "job", ["abort", "1", "2000"]));
+    place.wait_for_ranks(&others);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let Some((_, command)) = said.lines().find_map(|line| line.split_once(", run: mpisee-through ")) else {
+        // As above, MPICH's launcher may lose the line.
+        assert!(!mpi.is_open_mpi && said.is_empty(), "{said}");
+        return;
+    };
+    let words: Vec<&str> = command.split(' ').collect();
+    let recovered = place.through(&words);
+    let found = String::from_utf8_lossy(&recovered.stdout);
+    assert_eq!(found.matches("incomplete profile of").count(), 1, "{command}: {found}");
+    assert_counted(&place.tables("ends.mpisee"), 2000, &[0, 1, 2, 3], &[1]);
+}
+
+#[case]
 fn a_batch_system_ends_the_launcher(mpi: &Mpi) {
     let place = Place::new();
     start(&place, mpi, "job", "2000").end(SIGTERM);

@@ -1,5 +1,6 @@
 //! The program, as the log of a segment describes it.
 
+use crate::path_text::from_text;
 use crate::rows::Cpus;
 use crate::run::{ControlInfo, VariableInfo};
 use crate::segment::device_fact::DeviceFact;
@@ -68,7 +69,7 @@ impl Program {
             which if which == Fact::Cpus as u32 => self.cpus.extend(text.parse()),
             which if which == Fact::Wanted as u32 => {
                 let paths = text.split_once('\0');
-                self.wanted = paths.map(|(wanted, folder)| [wanted, folder].map(PathBuf::from));
+                self.wanted = paths.map(|(wanted, folder)| [wanted, folder].map(from_text));
             }
             _ => {}
         }

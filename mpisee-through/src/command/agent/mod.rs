@@ -29,6 +29,7 @@ use metrics::{Metrics, Reading, Server};
 use mpisee_collect::process::raise_descriptor_limit;
 use mpisee_collect::segments::WorldSegments;
 use mpisee_profile::options::{SERVER, TOKEN};
+use mpisee_profile::path_text::shell_path;
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use node::Node;
 use otlp::{Exporter, Source};
@@ -519,12 +520,13 @@ impl<'a> Agent<'a> {
         self.about.wall_s = begin.elapsed().as_secs_f64();
         self.about.ended = why;
         self.files.describe(&self.about)?;
-        let folder = self.folder.display();
         Ok(format!(
-            "{} of {} in {folder}, at {:.3} % of a core; read it with: mpisee-through timeline {folder}",
+            "{} of {} in {}, at {:.3} % of a core; read it with: mpisee-through timeline {}",
             count(self.history.len() as u64, "interval"),
             count(self.ranks.len() as u64, "rank"),
+            self.folder.display(),
             100.0 * self.about.cpu_s / self.about.wall_s.max(1e-9),
+            shell_path(&self.folder),
         ))
     }
 }

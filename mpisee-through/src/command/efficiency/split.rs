@@ -233,6 +233,13 @@ mod tests {
     }
 
     #[test]
+    fn rounding_is_no_time_that_was_not_measured() {
+        let known = |time_s| WaitingKnown { time_s, waiting: Estimate::exact(0.0) };
+        assert_eq!(known(0.010_000_001).rest_of(0.010_000_002), 0.0);
+        assert!((known(0.010).rest_of(0.011) - 0.001).abs() < 1e-9);
+    }
+
+    #[test]
     fn the_product_is_the_communication_efficiency() {
         let waiting = Estimate { total: 1.7, low: 0.9, high: 2.9, error: 0.5 };
         for found in [

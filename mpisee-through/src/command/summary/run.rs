@@ -7,6 +7,7 @@ use crate::short_names::library_version;
 use crate::units::{count, time, to_nine_decimals};
 use crate::view::ProfileView;
 use mpisee_profile::RunInfo;
+use mpisee_profile::path_text::shell_word;
 use mpisee_profile::rows::RankRow;
 use mpisee_profile::run::{EndedDeadlock, EndedIn, Imported, SwitchInfo, WITHOUT_MPI};
 use serde::Serialize;
@@ -159,7 +160,10 @@ impl<'a> RunSummary<'a> {
     pub fn lines(&self) -> Vec<(&'static str, String)> {
         let at_least = if self.is_interrupted { "at least " } else { "" };
         let mut lines = vec![
-            ("Command", self.command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
+            (
+                "Command",
+                self.command.iter().map(|word| shell_word(word.as_ref())).collect::<Vec<_>>().join(" "),
+            ),
             ("MPI", self.mpi()),
             ("Ranks", self.places()),
         ];
@@ -309,19 +313,9 @@ fn estimated(share: f64) -> String {
     if percent < 10.0 { format!("{percent:.2} %") } else { format!("{percent:.0} %") }
 }
 
-/// A word of a command line as one would type it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SwitchInfo, quoted, switched};
+    use super::{SwitchInfo, switched};
 
     #[test]
     fn periods_between_switches_are_told() {
@@ -347,13 +341,5 @@ mod tests {
             said.ends_with("on after 3.00 s, for 1.00 s; and more often, see switches in run.json."),
             "{said}"
         );
-    }
-
-    #[test]
-    fn a_command_can_be_typed_again() {
-        assert_eq!(quoted("./app"), "./app");
-        assert_eq!(quoted("two words"), "'two words'");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-        assert_eq!(quoted(""), "''");
     }
 }

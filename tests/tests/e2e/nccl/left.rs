@@ -26,6 +26,19 @@ fn recovered(folder: &Path) -> Tables {
     tables
 }
 
+/// The command at the end of a line, run: it says what it has recovered.
+#[track_caller]
+fn paste(said: &str) -> String {
+    let command = said.lines().find_map(|line| line.split_once(", run: ")).expect("it tells a command").1;
+    let mut shell = Command::new("bash");
+    let search = format!("{}:/usr/bin:/bin", dist().join("bin").display());
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = shell.args(["-c", command]).env("PATH", search).current_dir(folder.path()).output();
+    let output = output.expect("there is a shell");
+    assert!(output.status.success(), "{command}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
 /// The program that comes by `exec` has the process, the rank and a segment of its own.
 #[case]
 fn what_comes_before_exec_is_left_beside_the_profile() {
@@ -66,12 +79,10 @@ fn who_started_processes_says_what_they_left() {
     }
     let output = within(Duration::from_secs(60), &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
-    let sentence = format!(
-        "mpisee: of 2 processes that bash started, and that ended before their exit, the counts are left: for a profile, run: \
-         mpisee-through recover {}",
-        segments.display()
-    );
-    assert!(said.contains(&sentence), "{said}");
+    let sentence = "mpisee: of 2 processes that bash started, and that ended before their exit, the counts are left: for a profile, run: \
+                    mpisee-through recover --only ";
+    assert!(said.contains(sentence) && said.contains(&format!(" {}\n", segments.display())), "{said}");
+    assert!(paste(&said).contains("incomplete profile of ranks 0-1 of 2"), "{said}");
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
 }
 
@@ -108,8 +119,8 @@ fn what_processes_of_python_leave_is_said() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{method}: {said}");
         assert_eq!(left(folder.path()), left_by, "{method}: {said}");
-        let recover = format!("mpisee-through recover {}", segments.display());
-        assert_eq!(said.contains(&recover), left_by > 0, "{method}: {said}");
+        assert_eq!(said.contains("mpisee-through recover --only "), left_by > 0, "{method}: {said}");
+        assert_eq!(said.contains(&format!(" {}\n", segments.display())), left_by > 0, "{method}: {said}");
         assert!(!said.contains("there is no profile"), "{method}: {said}");
         assert_eq!(said.matches("profile of 1 rank").count(), 2 - left_by, "{method}: {said}");
     }
@@ -135,10 +146,9 @@ fn what_a_killed_rank_left_is_said_beside_the_profile() {
     let said = start_and_mark_ends(folder.path(), "first-killed 1");
     assert!(said.contains("profile of 2 ranks of 3 (rank 0 ended before the profile was written)"), "{said}");
     let folder_of_it = folder.path().join("segments").display().to_string();
-    let left_by_it = format!(
-        "what rank 0 counted before the end is left: for a profile of it, run: mpisee-through recover {folder_of_it}"
-    );
-    assert!(said.contains(&left_by_it), "{said}");
+    let left_by_it = "what rank 0 counted before the end is left: for a profile of it, run: mpisee-through recover --only ";
+    assert!(said.contains(left_by_it) && said.contains(&format!(" {folder_of_it}\n")), "{said}");
+    assert!(paste(&said).contains("incomplete profile of rank 0 of 3"), "{said}");
     let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
     assert_eq!(reductions(&tables), [(1, 3, 3 * 83), (2, 3, 3 * 83)], "{said}");
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83)], "{said}");

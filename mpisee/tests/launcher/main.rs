@@ -1,6 +1,7 @@
-//! The launcher as users meet it, in installations whose profiler is an empty shared library: what the
+//! The launcher as users meet it, in installations whose profiler only begins to record: what the
 //! program finds in its environment, what is said, and how it ends. No MPI is involved.
 
+mod standby;
 mod support;
 
 use mpisee_profile::options::{ALONE, SETTINGS};
@@ -36,7 +37,9 @@ fn options_become_variables_and_win_over_inherited_ones() {
         .variable("MPISEE_OUTPUT", "there")
         .variable("MPISEE_QUIET", "on")
         .run();
-    assert_eq!(run.variable("MPISEE_OUTPUT").as_deref(), Some("here/a.mpisee"));
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(run.variable("MPISEE_OUTPUT"), Some(here.join("here/a.mpisee").display().to_string()));
+    assert_eq!(run.variable("MPISEE_START_FOLDER"), Some(here.display().to_string()));
     assert_eq!(run.variable("MPISEE_RECORD").as_deref(), Some("off"));
     assert_eq!(run.variable("MPISEE_QUIET").as_deref(), Some("on"));
     assert_eq!(run.variable("MPISEE_CLOCK"), None);
@@ -191,6 +194,31 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
         assert_eq!(run.status.code(), Some(127));
         assert!(run.stderr.starts_with(&format!("mpisee: {message}")), "{run:?}");
     }
+}
+
+#[test]
+fn a_program_in_the_working_directory_is_found_where_the_launcher_finds_it() {
+    let installed = Installation::of(&[OPEN_MPI, MPICH]);
+    let own = installed.file("here/own-program", script("echo here"), 0o755);
+    let other = installed.file("path/own-program", script("echo path"), 0o755);
+    let [here, path] = [&own, &other].map(|file| Path::new(file).parent().unwrap().display().to_string());
+    let run = |launcher: &str, search: &str| {
+        let commands = format!("cd '{here}'; export PATH=\"{search}$PATH\"");
+        installed.mpisee_after(&commands, &["own-program"]).variable(launcher, "0").run()
+    };
+    assert_eq!(run("OMPI_COMM_WORLD_SIZE", "").stdout, "here\n");
+    assert_eq!(run("OMPI_COMM_WORLD_SIZE", &format!("{path}:")).stdout, "path\n", "PATH comes first");
+    assert_eq!(run("PMI_RANK", "").status.code(), Some(127), "MPICH's launcher does not look there");
+}
+
+#[test]
+fn an_output_may_have_any_bytes() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    // The test reads text.
+    let print = "printf %s \"$MPISEE_OUTPUT\" | od -An -c -v | tr -d ' \\n'";
+    let commands = "set -- -q -o \"$(printf 'caf\\351')\" \"$@\"";
+    let run = installed.mpisee_after(commands, &["sh", "-c", print]).run();
+    assert!(run.stdout.ends_with("/caf351"), "{run:?}");
 }
 
 #[test]

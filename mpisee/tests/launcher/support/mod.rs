@@ -59,7 +59,7 @@ impl Installation {
         installation.file("bin/mpisee", fs::read(env!("CARGO_BIN_EXE_mpisee")).unwrap(), 0o755);
         for flavour in flavours {
             let place = Path::new("lib/mpisee").join(flavour.name);
-            installation.file(place.join("libmpisee.so"), empty_library(), 0o644);
+            installation.file(place.join("libmpisee.so"), beginning_library(), 0o644);
             let description = serde_json::json!({
                 "name": flavour.name,
                 "family": flavour.family,
@@ -184,13 +184,31 @@ impl Outcome {
 /// test writes an executable has that file open for a moment, and the kernel does not execute it then.
 static NO_WRITING: Mutex<()> = Mutex::new(());
 
-/// A shared library with nothing in it.
-fn empty_library() -> &'static [u8] {
+/// A shared library that tells the launcher's standby at once that recording begins, as the profiler does at `MPI_Init`.
+fn beginning_library() -> &'static [u8] {
+    const SOURCE: &str = r#"
+        #include <stddef.h>
+        #include <stdlib.h>
+        #include <string.h>
+        #include <sys/socket.h>
+        #include <sys/un.h>
+        #include <unistd.h>
+        __attribute__((constructor)) static void begin(void) {
+            const char *name = getenv("MPISEE_BEGIN_SOCKET");
+            if (!name) return;
+            struct sockaddr_un to = { .sun_family = AF_UNIX };
+            memcpy(to.sun_path + 1, name, strlen(name));
+            int socket_ = socket(AF_UNIX, SOCK_DGRAM, 0);
+            socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
+            sendto(socket_, "b", 1, MSG_DONTWAIT, (struct sockaddr *)&to, length);
+            close(socket_);
+        }"#;
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
-        let library = folder.path().join("libempty.so");
-        cc(&["-shared", "-x", "c", "/dev/null", "-o", library.to_str().unwrap()]);
+        let [source, library] = ["begin.c", "libbegin.so"].map(|name| folder.path().join(name));
+        fs::write(&source, SOURCE).unwrap();
+        cc(&["-shared", "-fPIC", source.to_str().unwrap(), "-o", library.to_str().unwrap()]);
         fs::read(library).unwrap()
     })
 }

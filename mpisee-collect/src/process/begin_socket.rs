@@ -1,0 +1,66 @@
+//! The socket at which the launcher's standby hears that recording begins.
+//!
+//! Its name is in Linux's abstract name space, so that no file is left whatever ends first. Nobody waits for an answer: a standby that is
+//! gone is not missed.
+
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Launchers that may follow each other in one process.
+const MOST_IN_ONE_PROCESS: u32 = 16;
+
+/// A name for the socket of this process, and the socket.
+pub fn bind() -> io::Result<(String, UnixDatagram)> {
+    let user = std::fs::metadata("/proc/self")?.uid();
+    let pid = std::process::id();
+    let start = super::look_at(pid).map_or(0, |seen| seen.start);
+    let mut refusal = ErrorKind::AddrInUse.into();
+    // A launcher that starts another one in its place has a standby under the first name.
+    for number in 0..MOST_IN_ONE_PROCESS {
+        let name = format!("mpisee-begin-{user}-{pid}-{start}-{number}");
+        match UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name)?) {
+            Ok(socket) => {
+                socket.set_nonblocking(true)?;
+                return Ok((name, socket));
+            }
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+/// Tells the standby at the socket of that name that it need not say anything.
+pub fn notify(name: &OsStr) {
+    let send = || {
+        let address = SocketAddr::from_abstract_name(name.as_bytes())?;
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.send_to_addr(b"b", &address)
+    };
+    let _: io::Result<usize> = send();
+}
+
+/// Returns whether anybody notified the socket.
+pub fn is_notified(socket: &UnixDatagram) -> bool {
+    socket.recv(&mut [0]).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notice_arrives_and_one_to_nobody_does_no_harm() {
+        let (name, socket) = bind().unwrap();
+        assert!(!is_notified(&socket));
+        assert_ne!(bind().unwrap().0, name, "the first one is in use");
+        notify(name.as_ref());
+        assert!(is_notified(&socket) && !is_notified(&socket));
+        drop(socket);
+        notify(name.as_ref());
+    }
+}

@@ -1,0 +1,194 @@
+//! The processes that a program has started: which of them uses MPI without the profiler.
+
+use crate::flavours::LIBRARY;
+use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::MetadataExt;
+
+/// More processes than a job script has at once.
+const MOST: usize = 256;
+
+/// What is known of the processes that a program started.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Seen {
+    /// None was seen that has loaded an MPI.
+    #[default]
+    Nothing,
+    /// One has loaded an MPI, and the profiler.
+    Profiled,
+    /// One is in a network of its own, from which nobody hears whether it records.
+    Apart,
+    WithoutProfiler(WithoutProfiler),
+}
+
+/// A process that has loaded an MPI and not the profiler.
+#[derive(Debug, PartialEq, Eq)]
+pub struct WithoutProfiler {
+    /// The first word of its command.
+    pub name: OsString,
+    /// The reason.
+    pub lacking: Lacking,
+}
+
+/// Reasons for which a process has no profiler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lacking {
+    /// Its environment has no LD_PRELOAD.
+    Unset,
+    /// LD_PRELOAD does not name the profiler.
+    Replaced,
+    /// LD_PRELOAD names it, and the dynamic loader did not load it.
+    Ignored,
+    /// Its environment cannot be read.
+    Unknown,
+}
+
+/// Looks at this process and those below it, up to the first of which something is known.
+pub fn look_below(pid: u32) -> Option<Seen> {
+    let mut processes = vec![pid];
+    let mut next = 0;
+    while let Some(&process) = processes.get(next) {
+        if let Some(found) = look_at(process) {
+            return Some(found);
+        }
+        processes.extend(children(process));
+        processes.truncate(MOST);
+        next += 1;
+    }
+    None
+}
+
+/// The children of a process, as far as the kernel lists them.
+fn children(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().filter_map(|it| it.parse().ok()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Returns whether the process has the same stderr as this one, as far as that can be seen.
+pub fn has_stderr_of_this(pid: u32) -> bool {
+    let stderr_of = |process: &str| std::fs::metadata(format!("/proc/{process}/fd/2"));
+    match (stderr_of("self"), stderr_of(&pid.to_string())) {
+        (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
+        (_, Err(why)) => why.kind() == ErrorKind::PermissionDenied,
+        (Err(_), Ok(_)) => false,
+    }
+}
+
+/// Returns whether a process has a variable with this value in the environment with which it was started.
+pub fn is_known_to_any(variable: &str, value: &str) -> bool {
+    let wanted = format!("{variable}={value}").into_bytes();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let environments = processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
+    environments.into_iter().any(|environment| environment.split(|&byte| byte == 0).any(|it| it == wanted))
+}
+
+/// Returns whether the process has a network of its own.
+fn is_apart(pid: u32) -> bool {
+    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
+    network(&pid.to_string()).is_some_and(|it| Some(it) != network("self"))
+}
+
+fn look_at(pid: u32) -> Option<Seen> {
+    if is_apart(pid) {
+        return Some(Seen::Apart);
+    }
+    let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
+    let command = read("cmdline").ok()?;
+    let name = OsString::from_vec(command.split(|&byte| byte == 0).next()?.to_vec());
+    match mapped_files(&pid.to_string()) {
+        Ok(files) => {
+            if !has_mpi(&files) {
+                return None;
+            }
+            if files.iter().any(|file| file.ends_with(LIBRARY)) {
+                return Some(Seen::Profiled);
+            }
+            let lacking = read("environ").map_or(Lacking::Unknown, |environment| lacking_by(&environment));
+            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
+        }
+        // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
+        Err(_) if is_of_another_user(pid) && children(pid).is_empty() => {
+            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking: Lacking::Unknown }))
+        }
+        Err(_) => None,
+    }
+}
+
+/// Why a process with that environment has no profiler.
+fn lacking_by(environment: &[u8]) -> Lacking {
+    let mut variables = environment.split(|&byte| byte == 0);
+    let Some(preload) = variables.find_map(|variable| variable.strip_prefix(b"LD_PRELOAD=")) else {
+        return Lacking::Unset;
+    };
+    match preload.windows(LIBRARY.len()).any(|part| part == LIBRARY.as_bytes()) {
+        true => Lacking::Ignored,
+        false if preload.is_empty() => Lacking::Unset,
+        false => Lacking::Replaced,
+    }
+}
+
+fn is_of_another_user(pid: u32) -> bool {
+    let user = |process: &str| Some(std::fs::metadata(format!("/proc/{process}")).ok()?.uid());
+    user(&pid.to_string()).is_some_and(|it| Some(it) != user("self"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_shows_why_the_profiler_is_not_loaded() {
+        assert_eq!(lacking_by(b"A=1\0LD_PRELOADED=x\0"), Lacking::Unset);
+        assert_eq!(lacking_by(b"LD_PRELOAD=\0A=1\0"), Lacking::Unset);
+        assert_eq!(lacking_by(b"A=1\0LD_PRELOAD=/l/libm.so.6\0"), Lacking::Replaced);
+        assert_eq!(lacking_by(b"LD_PRELOAD=/x/libmpisee.so:/l/libm.so.6\0"), Lacking::Ignored);
+    }
+
+    #[test]
+    fn a_process_that_uses_no_mpi_lacks_nothing() {
+        assert_eq!(look_below(std::process::id()), None);
+    }
+
+    #[test]
+    fn a_process_that_has_another_stderr_is_told_apart() {
+        assert!(has_stderr_of_this(std::process::id()));
+        let mut other = std::process::Command::new("sleep")
+            .arg("60")
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let has_same = has_stderr_of_this(other.id());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(!has_same);
+    }
+
+    #[test]
+    fn a_process_that_was_started_with_a_variable_is_found() {
+        let value = format!("of-{}", std::process::id());
+        assert!(!is_known_to_any("MPISEE_TEST", &value));
+        let mut other =
+            std::process::Command::new("sleep").arg("60").env("MPISEE_TEST", &value).spawn().unwrap();
+        let is_found = is_known_to_any("MPISEE_TEST", &value);
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert!(is_found);
+    }
+
+    #[test]
+    fn children_of_this_process_are_listed() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let listed = children(std::process::id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // A kernel may be built without these lists.
+        let has_lists =
+            std::path::Path::new("/proc/self/task").join(std::process::id().to_string()).join("children");
+        assert_eq!(listed.contains(&child.id()), has_lists.exists());
+    }
+}

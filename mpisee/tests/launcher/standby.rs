@@ -1,0 +1,172 @@
+//! Programs that nobody profiles, though the launcher preloaded the profiler: one sentence at the end says why.
+
+use super::support::{Installation, MPICH, OPEN_MPI, Outcome, script};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+/// An installation whose profiler is loaded and never begins to record.
+fn silent() -> Installation {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let library = installed.library("libnothing.so", "", &[]);
+    let place = Path::new("lib/mpisee").join(OPEN_MPI.name).join("libmpisee.so");
+    installed.file(place, std::fs::read(library).unwrap(), 0o644);
+    installed
+}
+
+/// A program linked with an MPI that sleeps for as many seconds as PAUSE says.
+fn program(installed: &Installation) -> String {
+    let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
+    let source = "#include <stdlib.h>\n#include <unistd.h>\n\
+                  int MPI_Init(void); int main(void) { sleep(atoi(getenv(\"PAUSE\"))); return MPI_Init(); }";
+    installed.program("app", source, &[&mpi])
+}
+
+/// Runs a command whose program sleeps, for long enough that the standby looks at its processes meanwhile.
+fn looked_at(run: impl Fn(&str) -> Outcome) -> Outcome {
+    let mut runs = ["1", "4", "16", "64"].into_iter().map(run);
+    let is_general = |run: &Outcome| run.stderr.contains("nothing that");
+    let first = runs.next().expect("there are four");
+    if is_general(&first) { runs.find(|run| !is_general(run)).unwrap_or(first) } else { first }
+}
+
+#[test]
+fn a_wrapper_that_replaces_or_unsets_the_preload_is_named() {
+    let installed = silent();
+    let app = program(&installed);
+    let libm = installed.library("libother.so", "", &[]);
+    for (line, how) in [
+        (format!("export LD_PRELOAD={libm}; \"$@\"; exit 7"), "with another LD_PRELOAD"),
+        ("unset LD_PRELOAD; \"$@\"; exit 7".to_owned(), "without LD_PRELOAD"),
+    ] {
+        let wrapper = installed.file("wrapper.sh", script(&line), 0o755);
+        let run = looked_at(|seconds| installed.mpisee(&[&wrapper, &app]).variable("PAUSE", seconds).run());
+        let said = format!(
+            "mpisee: no profile was written: {wrapper} started {app} {how}, so {app} had no profiler; put `mpisee` directly before \
+             the program\n"
+        );
+        assert_eq!((run.status.code(), run.stderr), (Some(7), said));
+    }
+    // The program takes the place of what was started.
+    for clearing in [&["env", "-u", "LD_PRELOAD"][..], &["env", "-i"]] {
+        let run = looked_at(|seconds| {
+            let pause = format!("PAUSE={seconds}");
+            installed.mpisee(&[clearing, &[&pause, &app]].concat()).run()
+        });
+        assert!(run.stderr.contains(&format!("env started {app} without LD_PRELOAD")), "{run:?}");
+    }
+}
+
+#[test]
+fn a_program_that_is_gone_before_it_is_looked_at_is_still_reported() {
+    let installed = silent();
+    let run = installed.mpisee(&["env", "-u", "LD_PRELOAD", "true"]).run();
+    let said = "mpisee: no profile was written: nothing that env ran called MPI_Init with the profiler loaded; if an MPI program \
+                ran, put `mpisee` directly before it\n";
+    assert_eq!((run.status.code(), run.stderr.as_str()), (Some(0), said));
+    let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
+    let crash = "#include <stdlib.h>\nint MPI_Init(void); int main(int c, char **v) { return c ? abort(), 0 : MPI_Init() + !v; }";
+    let app = installed.program("crash", crash, &[&mpi]);
+    let run = installed.mpisee(&[&app]).run();
+    assert_eq!(run.stderr, format!("mpisee: no profile was written: {app} ended before MPI_Init was done\n"));
+}
+
+#[test]
+fn one_rank_speaks_and_who_begins_to_record_is_believed() {
+    let installed = silent();
+    let unset = ["env", "-u", "LD_PRELOAD", "true"];
+    let run = installed.mpisee(&unset).variable("PMI_RANK", "1").run();
+    assert_eq!((run.variable("MPISEE_BEGIN_SOCKET"), run.stderr.as_str()), (None, ""));
+    // Its profiler tells the standby, in the first process.
+    let run = Installation::of(&[OPEN_MPI]).mpisee(&unset).run();
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn the_inner_of_two_launchers_speaks() {
+    let installed = silent();
+    let inner = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().join("bin/mpisee");
+    let run = installed.mpisee(&["env", inner.to_str().unwrap(), "true"]).run();
+    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+    assert!(run.stderr.contains("nothing that true ran"), "{run:?}");
+}
+
+#[test]
+fn a_program_that_cannot_be_started_is_reported_once() {
+    let installed = silent();
+    let orphan = installed.file("orphan", "#!/no/such/interpreter\n", 0o755);
+    let run = installed.mpisee(&[&orphan]).run();
+    assert_eq!((run.status.code(), run.stderr.lines().count()), (Some(127), 1), "{run:?}");
+}
+
+#[test]
+fn the_standby_is_no_child_of_the_program_and_has_none_of_its_descriptors() {
+    let installed = silent();
+    // A shell that waits for all its children ends, and what it prints has an end before it does.
+    let commands = "wait; ls /proc/self/fd | wc -l; cat /proc/$$/task/$$/children | wc -w; exec true";
+    let plain = installed.mpisee(&["sh", "-c", commands]).variable("PMI_RANK", "1").run();
+    let watched = installed.mpisee(&["sh", "-c", commands]).run();
+    assert_eq!(watched.stdout, plain.stdout);
+    assert!(watched.stderr.contains("nothing that sh ran"), "{watched:?}");
+}
+
+#[test]
+fn a_program_that_adopts_orphans_waits_for_its_own_children_alone() {
+    let installed = silent();
+    let adopting = "#include <sys/prctl.h>\n#include <unistd.h>\n\
+                    int main(int c, char **v) { prctl(PR_SET_CHILD_SUBREAPER, c); return execv(v[1], v + 1); }";
+    let adopting = installed.program("adopting", adopting, &[]);
+    let waiting = "#include <sys/wait.h>\nint main(void) { int n = 0; while (wait(0) > 0) n++; return n; }";
+    let waiting = installed.program("waiting", waiting, &[]);
+    let mpisee = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().join("bin/mpisee");
+    let output = Command::new(adopting).arg(mpisee).arg(waiting).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn nothing_is_said_while_a_process_is_left_that_may_record() {
+    let installed = silent();
+    let run = installed.mpisee(&["sh", "-c", "sleep 1 & exit 0"]).run();
+    assert_eq!((run.status.code(), run.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn whoever_reads_the_programs_stderr_sees_its_end() {
+    let installed = silent();
+    let commands = "exec 2>&-; for i in $(seq 200); do [ -e seen ] && exit 0; sleep 0.1; done; exit 1";
+    let folder = Path::new(&installed.profiler(OPEN_MPI)).parent().unwrap().to_owned();
+    let mpisee = folder.ancestors().nth(3).unwrap().join("bin/mpisee");
+    let mut started = Command::new(mpisee);
+    started.args(["sh", "-c", commands]).current_dir(&folder).stderr(std::process::Stdio::piped());
+    let mut started = started.spawn().unwrap();
+    std::io::copy(&mut started.stderr.take().unwrap(), &mut std::io::sink()).unwrap();
+    std::fs::write(folder.join("seen"), "").unwrap();
+    assert_eq!(started.wait().unwrap().code(), Some(0));
+}
+
+/// Root has all capabilities: another user runs it, where root runs the tests.
+#[test]
+fn a_program_with_file_capabilities_is_said_to_have_other_rights() {
+    let installed = silent();
+    let program = installed.file("capable", std::fs::read("/bin/true").unwrap(), 0o755);
+    let is_set = Command::new("setcap").args(["cap_net_bind_service+ep", &program]).status();
+    if !is_set.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let above = Path::new(&program).ancestors().nth(2).unwrap();
+    std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mpisee = Path::new(&program).with_file_name("bin").join("mpisee");
+    let mut other = Command::new("setpriv");
+    other.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(mpisee).arg(&program);
+    let run = other.output().unwrap();
+    let said = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.success() && said.lines().count() == 1, "{said}");
+    assert!(said.contains("set-group-ID or file capabilities), so the system ignores LD_PRELOAD"), "{said}");
+}
+
+#[test]
+fn an_undecided_program_is_explained_at_the_start_alone() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let run = installed.mpisee(&["true"]).run();
+    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
+}

@@ -1,0 +1,70 @@
+//! Programs that start MPI without the profiler, or past it: one sentence says that there is no profile, and why.
+
+use mpisee_tests::{Ended, Mpi, Place, case, dist};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn mpisee() -> PathBuf {
+    dist().join("bin/mpisee")
+}
+
+/// Asserts that the program ended well without a profile, and returns the sentence.
+#[track_caller]
+fn sentence(command: &mut Command) -> String {
+    let ended = Ended::of(command);
+    assert_eq!((ended.code, ended.profiles().len()), (Some(0), 0), "{}", ended.stderr);
+    let [said] = &ended.said()[..] else { panic!("{}", ended.stderr) };
+    (*said).to_owned()
+}
+
+fn launched(mpi: &Mpi) -> Command {
+    let mut command = mpi.launcher(2, &[]);
+    command.arg(mpisee());
+    command
+}
+
+#[case]
+fn a_wrapper_that_takes_the_profiler_away_is_reported(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/launched");
+    let place = Place::new();
+    let wrapper = |commands: &str| {
+        let path = place.path("wrapper.sh");
+        std::fs::write(&path, format!("#!/bin/bash\n{commands}\n\"$@\"\nrc=$?\nexit $rc\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    };
+    for commands in ["export LD_PRELOAD=libm.so.6", "unset LD_PRELOAD"] {
+        let said = sentence(launched(mpi).arg(wrapper(commands)).arg(&program));
+        assert!(
+            said.starts_with("mpisee: no profile was written: ") && said.contains("wrapper.sh"),
+            "{said}"
+        );
+        assert!(said.contains("put `mpisee` directly before"), "{said}");
+    }
+    let said = sentence(launched(mpi).args(["env", "-u", "LD_PRELOAD"]).arg(&program));
+    assert!(said.starts_with("mpisee: no profile was written: ") && said.contains("env "), "{said}");
+    // One that leaves it alone has a profile, and nothing else is said.
+    let ended = Ended::of(launched(mpi).arg(wrapper("true")).arg(&program));
+    assert_eq!((ended.said().len(), ended.profiles().len()), (1, 1), "{}", ended.stderr);
+}
+
+#[case]
+fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
+    const SOURCE: &str = "lifecycle/past_the_profiler";
+    let library = mpi.compile_variant(SOURCE, "library", &["-DLIBRARY", "-shared", "-fPIC"]);
+    let opens = mpi.compile_variant(SOURCE, "opens", &["-DOPENS", "-ldl"]);
+    for command in [vec![mpi.compile(SOURCE)], vec![opens, library]] {
+        let said = sentence(launched(mpi).args(&command));
+        assert!(said.contains("its call of MPI_Init did not reach the profiler"), "{command:?}: {said}");
+    }
+}
+
+#[case]
+fn the_standby_leaves_nothing_and_delays_nobody(mpi: &Mpi) {
+    let place = Place::new();
+    let mut command = place.command(mpi, 2);
+    command.args(["sh", "-c", "exit 5"]);
+    let ended = place.run(&mut command);
+    assert_eq!((ended.code, ended.place.left().len()), (Some(5), 0), "{}", ended.stderr);
+}
