@@ -214,6 +214,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             numa_nodes: numa_nodes(&program.devices, &cpus_allowed),
             profiler_s: Seconds(0.0),
             cpus_allowed,
+            mpi_threads: u32::try_from(self.snapshot.threads()).ok(),
         }
     }
 

@@ -233,7 +233,8 @@ pub struct RankRow {
     pub pid: u32,
     /// From the end of `MPI_Init` to the start of `MPI_Finalize`.
     pub wall_s: Seconds,
-    /// Of `wall_s`, inside recorded MPI calls.
+    /// Of `wall_s`, inside recorded MPI calls; of several threads that call MPI the sum, which may
+    /// be more than `wall_s`.
     pub mpi_s: Seconds,
     /// The GPUs that it used, by their UUIDs, with `|` between them: those on which it launched kernels where these were traced,
     /// else those on which it had a context when it was last looked at, mostly at the end of MPI; empty if there are none.
@@ -279,9 +280,18 @@ pub struct RankRow {
     /// initialise CUDA.
     #[serde(default)]
     pub numa_nodes: String,
+    /// Threads that called MPI or NCCL while recording was on, as many as lived at once: `mpi_s` is
+    /// the sum of their times.
+    #[serde(default)]
+    pub mpi_threads: Option<u32>,
 }
 
 impl RankRow {
+    /// The threads that called MPI; 1 where that is unknown.
+    pub fn threads(&self) -> u64 {
+        self.mpi_threads.unwrap_or(1).max(1).into()
+    }
+
     /// Its GPUs.
     pub fn gpus(&self) -> impl Iterator<Item = &str> {
         self.gpu.split('|').filter(|gpu| !gpu.is_empty())
@@ -305,6 +315,7 @@ impl Row for RankRow {
         "involuntary_switches",
         "major_faults",
         "minor_faults",
+        "mpi_threads",
         "node_cpus",
         "numa_nodes",
         "profiler_s",

@@ -1,5 +1,7 @@
 //! Ranks that were ready to run and had no core, and the reasons that were measured.
 
+use crate::core_share::{TOLERANCE, share_of, share_of_node};
+pub use crate::core_share::{share, share_on_core};
 use crate::processes::{ProcessRows, Processes};
 use mpisee_collect::aggregate::node_rows;
 use mpisee_profile::RankSet;
@@ -9,8 +11,6 @@ use std::collections::BTreeMap;
 
 /// The least time without a core, in seconds: a run may be so short that its start is a good part of it.
 pub const LEAST_WAIT_S: f64 = 0.01;
-/// Cores that were wanted beyond those allowed, by those allowed, before they are said to be more: clocks differ a bit.
-const TOLERANCE: f64 = 1.05;
 /// The part of the time of cores that others ran before they are named beside ranks.
 const OF_OTHERS: f64 = 0.1;
 /// The part of a quota that was used, before it is said to be the limit.
@@ -23,7 +23,8 @@ pub struct Lack {
     pub nodes: Vec<NodeLack>,
     /// How many nodes the profile has.
     pub nodes_of_run: usize,
-    /// The time without a core, over the ranks that lacked one.
+    /// The time without a core, over the ranks that lacked one; of a rank with several threads, its
+    /// share of the wall time.
     pub wait_s: f64,
 }
 
@@ -116,21 +117,14 @@ pub fn is_lacking(row: &RankRow) -> bool {
     share(row).is_some_and(|share| lacks(share, row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)))
 }
 
-/// The part of the rank's wall time in which it was ready to run and had no core.
-pub fn share(row: &RankRow) -> Option<f64> {
-    row.cpu_wait_s.filter(|_| row.wall_s.0 > 0.0).map(|wait_s| wait_s.0 / row.wall_s.0)
-}
-
 fn lacks(share: f64, wait_s: f64) -> bool {
     share >= LACKING_FROM && wait_s >= LEAST_WAIT_S
 }
 
 fn of_sums(node: &NodeRow) -> Option<NodeLack> {
-    let (wait_s, most_s) = (node.cpu_wait_s?.0, node.cpu_wait_max_s?.0);
-    if node.wall_s.0 <= 0.0 {
-        return None;
-    }
-    let shares = [wait_s / node.wall_s.0, most_s / node.wall_max_s.0];
+    let most_s = node.cpu_wait_max_s?.0;
+    let mean_cpu_s = node.cpu_s.map_or(0.0, |cpu_s| cpu_s.0) / node.ranks.max(1) as f64;
+    let shares = [share_of_node(node)?, share_of(node.wall_max_s.0, mean_cpu_s, most_s)];
     lacks(shares[1], most_s).then(|| {
         let whole = crowd_of_node(node);
         let reason = quota(node).or_else(|| crowded(whole)).unwrap_or(match node.cpus_allowed.is_empty() {
@@ -142,7 +136,7 @@ fn of_sums(node: &NodeRow) -> Option<NodeLack> {
             ranks: None,
             shares,
             longest: node.cpu_wait_max_rank.unwrap_or(0),
-            wait_s,
+            wait_s: shares[0] * node.wall_s.0,
             reasons: vec![reason],
         }
     })
@@ -162,7 +156,7 @@ fn of_ranks(ranks: &[&RankRow], takes: impl Fn(u32) -> bool) -> Option<NodeLack>
         ranks: Some(rows.iter().map(|row| row.rank).collect()),
         shares: [least, most.1],
         longest: most.0.rank,
-        wait_s: rows.iter().filter_map(|row| row.cpu_wait_s).map(|wait_s| wait_s.0).sum(),
+        wait_s: lacking.iter().map(|(row, share)| share * row.wall_s.0).sum(),
         reasons: reasons(ranks, &rows),
     })
 }
@@ -266,7 +260,6 @@ impl Lack {
     pub fn sentence(&self) -> String {
         let listed: Option<Vec<&RankSet>> = self.nodes.iter().map(|node| node.ranks.as_ref()).collect();
         let [least, most] = self.shares();
-        let whose = if most > 1.0 { ", summed over their threads" } else { "" };
         let Some(listed) = listed else {
             let mean = self.nodes.iter().map(|node| node.shares[0]).fold(0.0, f64::max);
             let longest = self.nodes.iter().max_by(|left, right| left.shares[1].total_cmp(&right.shares[1]));
@@ -275,7 +268,7 @@ impl Lack {
                 several => format!("On {} of {} nodes", several.len(), self.nodes_of_run),
             };
             return format!(
-                "{on} ranks were ready to run and had no core {}{} % of the time on average, rank {} {} %{whose}",
+                "{on} ranks were ready to run and had no core {}{} % of the time on average, rank {} {} %",
                 if self.nodes.len() > 1 { "up to " } else { "" },
                 whole_percent(mean),
                 longest.map_or(0, |node| node.longest),
@@ -285,10 +278,7 @@ impl Lack {
         let ranks = RankSet::disjoint(listed.into_iter().cloned());
         let ranks: RankSet = ranks.iter().collect();
         let (noun, verb) = if ranks.len() == 1 { ("Rank", "was") } else { ("Ranks", "were") };
-        format!(
-            "{noun} {ranks} {verb} ready to run and had no core {} of the time{whose}",
-            range(least, most)
-        )
+        format!("{noun} {ranks} {verb} ready to run and had no core {} of the time", range(least, most))
     }
 
     /// The least and the greatest share of a rank.
@@ -375,6 +365,17 @@ mod tests {
     }
 
     #[test]
+    fn shares_of_several_threads_are_of_the_time_that_they_ran_or_were_ready() {
+        // Of one thread the rest is sleep.
+        let one = rank(0, 6.0, 3.0, "0");
+        assert_eq!((share(&one), share_on_core(&one)), (Some(0.3), Some(0.6)));
+        let several = rank(0, 10.0, 30.0, "0");
+        assert_eq!((share(&several), share_on_core(&several)), (Some(0.75), Some(0.25)));
+        let unmeasured = RankRow { cpu_wait_s: None, ..rank(0, 40.0, 0.0, "0") };
+        assert_eq!((share(&unmeasured), share_on_core(&unmeasured)), (None, Some(1.0)));
+    }
+
+    #[test]
     fn more_ranks_than_cores_are_told_on_the_whole_node() {
         let ranks: Vec<RankRow> = (0..4).map(|at| rank(at, 5.0, 5.0, "0-1")).collect();
         assert_eq!(shown(&ranks), ["ranks: ranks 0-3 on 0-1, 4.0 wanted"]);
@@ -433,8 +434,6 @@ mod tests {
         assert_eq!(lack(two), "Ranks 0-5 were ready to run and had no core 30 to 52 % of the time");
         let one = vec![node("n1", "3", [0.5, 0.5])];
         assert_eq!(lack(one), "Rank 3 was ready to run and had no core 50 % of the time");
-        let threads = vec![node("n1", "3-4", [0.5, 3.0])];
-        assert!(lack(threads).ends_with("50 to 300 % of the time, summed over their threads"));
         let mut sums = node("n1", "3", [0.12, 0.5]);
         (sums.ranks, sums.longest) = (None, 17);
         assert_eq!(

@@ -1,18 +1,25 @@
 //! `mpisee-through`: turns a profile directory of mpisee into answers.
 //!
-//! One module per command under `command`; what they share lies beside it: a `view` answers for profiles with rows of each
-//! rank and for those with sums over ranks; `load` and `processes` read the small tables, `scan` the large ones on all
-//! cores, `group` sums them up, `beside_network` compares them with a replay, `waits` joins samples of arrivals and messages, `axis` has the ranks of matrices, `family` puts like
-//! communicators on one row, `filter` selects rows, `several_comms` names calls that count more than once, `cores` finds ranks that
-//! had no core, `placement` where the GPU of a rank is beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and `left_behind` are about runs that did not end,
-//! `output`, `sheet`, `shades`, `picture` and `units` format results, `nccl_times` reads how long GPUs worked on calls of NCCL, `names` demangles functions, `debug_info` finds those of an address, `sites`
-//! has the places in the program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
+//! One module per command under `command`; what they share lies beside it: a `view` answers for
+//! profiles with rows of each rank and for those with sums over ranks; `load` and `processes` read
+//! the small tables, `scan` the large ones on all cores, `group` sums them up, `beside_network`
+//! compares them with a replay, `waits` joins samples of arrivals and messages, `axis` has the
+//! ranks of matrices, `family` puts like communicators on one row, `filter` selects rows,
+//! `several_comms` names calls that count more than once, `cores` finds ranks that had no core,
+//! `useful` has what they were on a core outside of MPI, `placement` where the GPU of a rank is
+//! beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and
+//! `left_behind` are about runs that did not end, `output`, `sheet`, `shades`, `picture` and
+//! `units` format results, `nccl_times` reads how long GPUs worked on calls of NCCL, `names`
+//! demangles functions, `debug_info` finds those of an address, `sites` has the places in the
+//! program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that
+//! end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
 
 mod axis;
 mod beside_network;
 mod cli;
 mod comm_pattern;
 mod command;
+mod core_share;
 mod cores;
 mod debug_info;
 mod family;
@@ -49,6 +56,7 @@ mod stacks;
 mod statistics;
 mod timeline;
 mod units;
+mod useful;
 mod view;
 mod waits;
 

@@ -3,6 +3,7 @@
 use crate::family::{self, FamilyMembers};
 use crate::filter::CommFilter;
 use crate::load;
+use crate::useful::Useful;
 use mpisee_profile::rows::{CommRow, Members, NodeRow, RankRow};
 use mpisee_profile::{Profile, ProfileError, RankSet};
 use std::collections::{HashMap, HashSet};
@@ -103,14 +104,44 @@ impl Processes {
         self.ranks().iter().map(|row| row.wall_s.0).chain(nodes).sum()
     }
 
-    /// The whole of which "% of run" is a part: the wall time of the longest rank for each process that the filter takes. Where ranks
-    /// ended before `MPI_Finalize`, `is_complete` is false, their wall times, which are known up to some call alone.
+    /// The time of all ranks outside of MPI.
+    pub fn useful(&self) -> Useful {
+        self.chosen_useful(&CommFilter::default())
+    }
+
+    /// The time outside of MPI of the processes that the filter takes.
+    fn chosen_useful(&self, filter: &CommFilter) -> Useful {
+        let mut all = Useful::default();
+        let ranks = self.ranks().iter().filter(|row| filter.takes_rank(row.rank));
+        ranks.for_each(|row| all.add(Useful::of_rank(row)));
+        self.nodes().iter().for_each(|row| all.add(Useful::of_node(row)));
+        all
+    }
+
+    /// The part of their time that ranks were in MPI. `None` where they have none, or threads were
+    /// in MPI at once and it is unknown how many.
+    pub fn mpi_share(&self) -> Option<f64> {
+        let useful = self.useful();
+        (useful.thread_s > 0.0 && !useful.is_unknown).then(|| self.mpi_s() / useful.thread_s)
+    }
+
+    /// The whole of which "% of run" is a part: the wall time of the longest rank for each thread
+    /// that calls MPI, of each process that the filter takes. Where ranks ended before
+    /// `MPI_Finalize`, `is_complete` is false, their wall times, which are known up to some call
+    /// alone. Where it is unknown how many threads were in MPI at once, their time in MPI is the
+    /// least that it may be.
     pub fn run_s(&self, filter: &CommFilter, is_complete: bool) -> f64 {
-        if is_complete {
-            return self.wall_max_s() * self.chosen(filter) as f64;
-        }
-        let ranks = self.ranks().iter().filter(|row| filter.takes_rank(row.rank)).map(|row| row.wall_s.0);
-        ranks.chain(self.nodes().iter().map(|row| row.wall_s.0)).sum()
+        let useful = self.chosen_useful(filter);
+        let run_s = if is_complete { self.wall_max_s() * useful.threads } else { useful.thread_s };
+        if useful.is_unknown { run_s.max(self.chosen_mpi_s(filter)) } else { run_s }
+    }
+
+    /// The time that ranks ended before the last one, over their threads that call MPI.
+    pub fn early_s(&self) -> f64 {
+        let useful = self.useful();
+        let early_s = self.wall_max_s() * useful.threads - useful.thread_s;
+        // What rounding leaves of equal times is nothing.
+        if early_s > 1e-12 * useful.thread_s { early_s } else { 0.0 }
     }
 
     /// The time of all ranks in MPI.

@@ -47,6 +47,17 @@ impl From<&str> for Value {
 }
 
 impl Value {
+    /// The part of a whole; none where that is nothing, or where the part is larger, as only sums
+    /// over an unknown number of threads are.
+    pub fn share_of(part: f64, whole: f64) -> Self {
+        /// What rounding of both explains.
+        const ROUNDING: f64 = 1e-6;
+        match whole > 0.0 && part <= whole * (1.0 + ROUNDING) {
+            true => Value::Share((part / whole).clamp(0.0, 1.0)),
+            false => Value::Nothing,
+        }
+    }
+
     /// As tables show it.
     pub fn in_table(&self) -> String {
         match self {

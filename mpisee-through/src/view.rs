@@ -8,6 +8,7 @@ use crate::group::{self, By, Cell, Groups, Times};
 use crate::load;
 use crate::processes::{ProcessRows, Processes};
 use crate::several_comms;
+use crate::useful::Useful;
 use anyhow::{Result, bail};
 use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::operation;
@@ -59,9 +60,7 @@ pub struct RegionSum {
     pub entries: u64,
     pub wall_s: f64,
     pub wall_max_s: f64,
-    /// Time outside of MPI.
-    pub useful_s: f64,
-    pub useful_max_s: f64,
+    pub useful: Useful,
     /// Ranks whose time on cores is unknown.
     pub without_cpu: u64,
     /// Time on cores, of the others.
@@ -336,31 +335,33 @@ impl ProfileView {
         let mut regions: BTreeMap<String, RegionSum> = BTreeMap::new();
         if let ProcessRows::Nodes(_) = &self.processes.rows {
             self.need_no_choice_of_ranks(filter)?;
+            let (run, ranks) = (self.processes.useful(), self.processes.count());
             for row in load::all::<RegionTotalRow>(&self.profile)? {
+                let useful = Useful::of_region_total(&row, &run, ranks);
                 regions.entry(row.region).or_default().add(RegionSum {
                     ranks: row.ranks,
                     entries: row.entries,
                     wall_s: row.wall_s.0,
                     wall_max_s: row.wall_max_s.0,
-                    useful_s: row.useful_s.0,
-                    useful_max_s: row.useful_max_s.0,
+                    useful,
                     without_cpu: row.ranks,
                     cpu_s: 0.0,
                 });
             }
             return Ok(regions);
         }
+        let ranks: HashMap<u32, &RankRow> =
+            self.processes.ranks().iter().map(|row| (row.rank, row)).collect();
+        let unknown = RankRow::default();
         for row in load::all::<RegionRow>(&self.profile)? {
             if filter.takes_rank(row.rank) {
-                // Where threads call MPI at once, their time may be more than the wall time.
-                let useful_s = (row.wall_s.0 - row.mpi_s.0).max(0.0);
+                let useful = Useful::of_region(&row, ranks.get(&row.rank).unwrap_or(&&unknown));
                 regions.entry(row.region).or_default().add(RegionSum {
                     ranks: 1,
                     entries: row.entries,
                     wall_s: row.wall_s.0,
                     wall_max_s: row.wall_s.0,
-                    useful_s,
-                    useful_max_s: useful_s,
+                    useful,
                     without_cpu: u64::from(row.cpu_s.is_none()),
                     cpu_s: row.cpu_s.map_or(0.0, |cpu_s| cpu_s.0),
                 });
@@ -376,8 +377,7 @@ impl RegionSum {
         self.entries = self.entries.saturating_add(other.entries);
         self.wall_s += other.wall_s;
         self.wall_max_s = self.wall_max_s.max(other.wall_max_s);
-        self.useful_s += other.useful_s;
-        self.useful_max_s = self.useful_max_s.max(other.useful_max_s);
+        self.useful.add(other.useful);
         self.without_cpu = self.without_cpu.saturating_add(other.without_cpu);
         self.cpu_s += other.cpu_s;
     }

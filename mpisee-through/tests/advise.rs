@@ -56,6 +56,24 @@ fn finds(builder: &Builder, expected: &[&str]) {
     assert_eq!(found, expected, "{}", ran.stdout);
 }
 
+/// A size class is named with the operation's time if it has all of the time, or most.
+#[test]
+fn the_headline_gives_a_size_class_its_own_part() {
+    for (large_s, said) in
+        [(7.9, "MPI_Send of 64 KiB to 128 KiB on W"), (6.0, "MPI_Send mostly of 64 KiB to 128 KiB on W")]
+    {
+        let builder = run().call("W", 0, "MPI_Send", 100, 100 * 70_001, large_s);
+        let builder = builder.call("W", 0, "MPI_Send", 100, 100 * 20_011, 8.0 - large_s);
+        let ran = builder.write().run(&["advise", "app.mpisee"]);
+        assert!(ran.stdout.replace('\n', " ").contains(said), "{said}: {}", ran.stdout);
+    }
+    let even = [70_001, 20_011, 5_003]
+        .into_iter()
+        .fold(run(), |builder, size| builder.call("W", 0, "MPI_Send", 100, 100 * size, 3.0));
+    let ran = even.write().run(&["advise", "app.mpisee"]);
+    assert!(ran.stdout.replace('\n', " ").contains("The largest part is MPI_Send on W"), "{}", ran.stdout);
+}
+
 #[test]
 fn a_run_without_a_problem_has_no_findings() {
     let sound = on(run(), "W", &ALL, "MPI_Allreduce", 100, 800, 0.5);

@@ -40,10 +40,11 @@ fn the_loss_is_that_of_the_communicators() {
     profile.run(&["efficiency", "app.mpisee", "--format", "csv"]).prints(
         "\
 region,ranks,runtime_s,useful_mean_s,useful_max_s,parallel_efficiency,load_balance,communication_efficiency,\
-serialisation_efficiency,serialisation_low,serialisation_high,transfer_efficiency,transfer_low,transfer_high,not_measured_s
-(run),8,10.000000000,5.937500000,9.000000000,0.593750000,0.659722222,0.900000000,,,,,,,
-solver,8,6.000000000,2.375000000,5.000000000,0.395833333,0.475000000,0.833333333,,,,,,,
-solver/halo,1,0.500000000,0.250000000,0.250000000,0.500000000,1.000000000,0.500000000,,,,,,,
+serialisation_efficiency,serialisation_low,serialisation_high,transfer_efficiency,transfer_low,transfer_high,not_measured_s,\
+core_availability,core_availability_low,core_availability_high,parallel_low,parallel_high,load_balance_low,load_balance_high
+(run),8,10.000000000,5.937500000,9.000000000,0.593750000,0.659722222,0.900000000,,,,,,,,,,,0.593750000,0.593750000,0.659722222,0.659722222
+solver,8,6.000000000,2.375000000,5.000000000,0.395833333,0.475000000,0.833333333,,,,,,,,,,,0.395833333,0.395833333,0.475000000,0.475000000
+solver/halo,1,0.500000000,0.250000000,0.250000000,0.500000000,1.000000000,0.500000000,,,,,,,,,,,0.500000000,0.500000000,1.000000000,1.000000000
 ",
     );
     profile.run(&["efficiency", "app.mpisee", "--loss", "--format", "csv"]).prints(
@@ -88,12 +89,12 @@ fn late() -> Builder {
     builder.region("solver", 0, 1, 8.0, 4.2)
 }
 
-/// The first row of the efficiencies.
+/// The factors in the first row of the efficiencies, and what was not measured.
 fn shares(builder: &Builder) -> Vec<Option<f64>> {
     let ran = builder.write().run(&["efficiency", "app.mpisee", "--format", "csv"]);
     let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());
     let row = reader.records().next().unwrap().unwrap();
-    row.iter().skip(5).map(|field| field.parse().ok()).collect()
+    row.iter().skip(5).take(10).map(|field| field.parse().ok()).collect()
 }
 
 #[test]
@@ -193,7 +194,7 @@ fn who_is_waited_for_at_the_end_is_named() {
 #[test]
 fn threads_that_called_at_once_are_said() {
     let multiple = || splatt().with(|profile| profile.run.mpi.thread_level = "multiple".to_owned());
-    let note = "Note       Threads called MPI at once";
+    let note = "Note       Threads were in MPI at once";
     let ran = multiple().write().run(&["efficiency", "app.mpisee"]);
     assert!(!ran.exits(0).stdout.contains("Threads"), "{}", ran.stdout);
     // More time in MPI than the rank ran.
@@ -213,9 +214,10 @@ fn calls_that_were_not_recorded_make_efficiencies_bounds_or_unknown() {
     whole.run(&["efficiency", "app.mpisee", "--format", "csv"]).prints(
         "\
 region,ranks,runtime_s,useful_mean_s,useful_max_s,parallel_efficiency,load_balance,communication_efficiency,\
-serialisation_efficiency,serialisation_low,serialisation_high,transfer_efficiency,transfer_low,transfer_high,not_measured_s
-(run),2,10.000000000,,,,,,,,,,,,
-solver,1,5.000000000,,,,,,,,,,,,
+serialisation_efficiency,serialisation_low,serialisation_high,transfer_efficiency,transfer_low,transfer_high,not_measured_s,\
+core_availability,core_availability_low,core_availability_high,parallel_low,parallel_high,load_balance_low,load_balance_high
+(run),2,10.000000000,,,,,,,,,,,,,,,,,,,
+solver,1,5.000000000,,,,,,,,,,,,,,,,,,,
 ",
     );
 }

@@ -62,8 +62,8 @@ fn ranks_show_how_time_is_spread() {
         .golden("ops-ranks_show_how_time_is_spread-2");
     profile.run(&["ranks", "app.mpisee", "--ranks", "5,9", "--format", "csv"]).prints(
         "\
-rank,host,wall_s,mpi_s,share_of_wall,cpu_share,no_core_share,cpus_allowed,bytes,calls,busiest_call,busiest_comm,busiest_s
-5,node0,10.000000000,2.625250000,0.262525000,,,,3000501,18,MPI_Alltoallv,W_a1,1.625000000
+rank,host,wall_s,mpi_s,share_of_wall,cpu_share,no_core_share,cpus_allowed,bytes,calls,busiest_call,busiest_comm,busiest_s,cores_used
+5,node0,10.000000000,2.625250000,0.262525000,,,,3000501,18,MPI_Alltoallv,W_a1,1.625000000,
 ",
     );
 }
@@ -117,9 +117,9 @@ fn regions_include_those_in_them() {
         .golden("ops-regions_include_those_in_them-2");
     profile.run(&["regions", "app.mpisee", "--format", "csv", "--region", "", "--region", "set*"]).prints(
         "\
-region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,share_on_cpu,bytes,calls
-\"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0.500000000,0,0
-,2,,,,0.125000000,,,404,4
+region,ranks,entries,wall_mean_s,wall_max_s,mpi_mean_s,share_of_wall,share_on_cpu,bytes,calls,cores_used
+\"setup, once\",1,1,0.500000000,0.500000000,0.000000000,0.000000000,0.500000000,0,0,0.5
+,2,,,,0.125000000,,,404,4,
 ",
     );
 }
@@ -160,7 +160,7 @@ fn json_has_lists_and_what_limits_them() {
     };
     let expected = serde_json::json!([{
         "region": "solver", "ranks": 2, "entries": 6, "wall_mean_s": 6.0, "wall_max_s": 8.0,
-        "mpi_mean_s": 2.625, "share_of_wall": 0.4375, "share_on_cpu": 0.5, "bytes": 2222, "calls": 22,
+        "mpi_mean_s": 2.625, "share_of_wall": 0.4375, "share_on_cpu": 0.5, "bytes": 2222, "calls": 22, "cores_used": 0.5,
     }]);
     assert_eq!(list("regions", "regions"), expected);
     assert_eq!(list("ranks", "ranks")[0]["busiest_call"], "MPI_Sendrecv");

@@ -131,7 +131,7 @@ export interface Data {
     ranks: number;
     nodes: number;
     mpi_s: number;
-    mpi_share_of_wall: number;
+    mpi_share_of_wall: number | null;
     wall_max_s: number;
     folded: boolean;
   };
@@ -208,6 +208,8 @@ export interface Data {
   grids: Grid[];
   tables: Record<string, CommandTable>;
   /** Why a chart has nothing, by its name. */
+  /** Notes on some of the tables, by their names. */
+  caveats: Record<string, string[]>;
   missing: Record<string, string>;
 }
 

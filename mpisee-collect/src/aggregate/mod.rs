@@ -14,14 +14,14 @@ mod variables;
 
 use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
-use node::Node;
 pub use node::node_rows;
+use node::{Node, outside_of_mpi};
 pub use tables::AggregateTables;
 
 use crate::devices::Devices;
 use crate::rank_tables::{Membership, RankTables, is_merged, memberships, merge_degrees};
 use mpisee_profile::comm_name::{derived, is_of_changing_members};
-use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks, Seconds};
+use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::{Operation, RankSet, SiteId};
@@ -138,7 +138,10 @@ struct Entered {
     entries: u64,
     wall: Spread,
     mpi_ns: u128,
+    /// Outside of MPI, of one thread on average.
     useful: Spread,
+    /// The same, over all threads that call MPI.
+    outside_ns: u128,
 }
 
 impl Join for Entered {
@@ -148,6 +151,7 @@ impl Join for Entered {
         self.wall.join(other.wall);
         self.mpi_ns = self.mpi_ns.saturating_add(other.mpi_ns);
         self.useful.join(other.useful);
+        self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
     }
 }
 
@@ -441,13 +445,15 @@ fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
         }
     }
     for row in &tables.regions {
-        let useful_s = Seconds((row.wall_s.0 - row.mpi_s.0).max(0.0));
+        let threads = tables.rank.threads();
+        let useful_s = outside_of_mpi(row.wall_s, row.mpi_s, threads);
         let entered = Entered {
             ranks: 1,
             entries: row.entries,
             wall: Spread::of(rank, row.wall_s.to_ns()),
             mpi_ns: row.mpi_s.to_ns().into(),
             useful: Spread::of(rank, useful_s.to_ns()),
+            outside_ns: u128::from(useful_s.to_ns()) * u128::from(threads),
         };
         regions.entry(&row.region).or_default().join(Some(entered));
     }

@@ -11,7 +11,12 @@ pub struct Node {
     pub ranks: Ranks,
     wall: Spread,
     mpi: Spread,
+    /// Outside of MPI, of one thread on average.
     useful: Spread,
+    /// The same, over all threads that call MPI.
+    outside_ns: u128,
+    /// The threads that call MPI; `None` if that of no rank is known.
+    threads: Option<u64>,
     profiler_ns: u128,
     cores: Cores,
 }
@@ -48,6 +53,11 @@ impl Join for Node {
         self.wall.join(other.wall);
         self.mpi.join(other.mpi);
         self.useful.join(other.useful);
+        self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
+        self.threads = match (self.threads, other.threads) {
+            (Some(own), Some(others)) => Some(own.saturating_add(others)),
+            (own, others) => own.or(others),
+        };
         self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
         self.cores.join(other.cores);
     }
@@ -69,11 +79,14 @@ impl Node {
     /// Of one rank.
     pub fn of(row: &RankRow) -> Self {
         let of_rank = |time_s: Seconds| Spread::of(row.rank, time_s.to_ns());
+        let useful_s = outside_of_mpi(row.wall_s, row.mpi_s, row.threads());
         Node {
             ranks: Ranks::one(row.rank),
             wall: of_rank(row.wall_s),
             mpi: of_rank(row.mpi_s),
-            useful: of_rank(Seconds((row.wall_s.0 - row.mpi_s.0).max(0.0))),
+            useful: of_rank(useful_s),
+            outside_ns: u128::from(useful_s.to_ns()) * u128::from(row.threads()),
+            threads: row.mpi_threads.map(u64::from),
             profiler_ns: row.profiler_s.to_ns().into(),
             cores: Cores::of(row),
         }
@@ -83,7 +96,7 @@ impl Node {
     pub fn row(&self, host: &str) -> NodeRow {
         let [wall_s, wall_min_s, wall_max_s] = seconds_of(&self.wall);
         let [mpi_s, mpi_min_s, mpi_max_s] = seconds_of(&self.mpi);
-        let [useful_s, _, useful_max_s] = seconds_of(&self.useful);
+        let [_, _, useful_max_s] = seconds_of(&self.useful);
         NodeRow {
             host: host.to_owned(),
             members: self.ranks.clone(),
@@ -97,7 +110,7 @@ impl Node {
             mpi_min_rank: self.mpi.min_rank,
             mpi_max_s,
             mpi_max_rank: self.mpi.max_rank,
-            useful_s,
+            useful_s: seconds(self.outside_ns),
             useful_max_s,
             profiler_s: seconds(self.profiler_ns),
             cpu_s: self.cores.cpu_ns.map(seconds),
@@ -107,8 +120,14 @@ impl Node {
             cpus_allowed: self.cores.allowed.clone(),
             node_cpus: self.cores.online,
             cpu_quota: self.cores.quota.map(|thousandths| thousandths as f64 * 1e-3),
+            mpi_threads: self.threads,
         }
     }
+}
+
+/// The time outside of MPI of one of the threads that call it, on average.
+pub fn outside_of_mpi(wall_s: Seconds, mpi_s: Seconds, threads: u64) -> Seconds {
+    Seconds((wall_s.0 - mpi_s.0 / threads as f64).max(0.0))
 }
 
 /// The rows that `nodes.csv` would have, of the rows of ranks; by host.

@@ -228,7 +228,7 @@ pub(super) fn call_name(operation: u32) -> String {
 fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
     let entered = region.as_ref()?;
     let [wall_s, _, wall_max_s] = seconds_of(&entered.wall);
-    let [useful_s, _, useful_max_s] = seconds_of(&entered.useful);
+    let [_, _, useful_max_s] = seconds_of(&entered.useful);
     Some(RegionTotalRow {
         region: path.clone(),
         ranks: entered.ranks,
@@ -237,7 +237,7 @@ fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
         wall_max_s,
         wall_max_rank: entered.wall.max_rank,
         mpi_s: seconds(entered.mpi_ns),
-        useful_s,
+        useful_s: seconds(entered.outside_ns),
         useful_max_s,
     })
 }

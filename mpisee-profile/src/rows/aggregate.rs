@@ -161,9 +161,9 @@ pub struct NodeRow {
     pub mpi_max_s: Seconds,
     /// The rank with the most time in MPI.
     pub mpi_max_rank: u32,
-    /// Sum of what each rank spent outside of MPI, 0 where calls of several threads took longer than the wall time.
+    /// Sum of what the threads that call MPI spent outside of it.
     pub useful_s: Seconds,
-    /// The most time that a rank spent outside of MPI.
+    /// The most time that a rank spent outside of MPI, as the mean of these threads.
     pub useful_max_s: Seconds,
     /// Of `wall_s`, what the profiler itself took, see [`super::RankRow`].
     pub profiler_s: Seconds,
@@ -188,6 +188,10 @@ pub struct NodeRow {
     /// The least CPU quota of a rank's cgroup in cores; empty if no rank has one.
     #[serde(default)]
     pub cpu_quota: Option<f64>,
+    /// Sum of the threads that called MPI, see [`super::RankRow::mpi_threads`]; empty if that of no
+    /// rank is known.
+    #[serde(default)]
+    pub mpi_threads: Option<u64>,
 }
 
 impl Row for NodeRow {
@@ -199,6 +203,7 @@ impl Row for NodeRow {
         "cpu_wait_max_s",
         "cpu_wait_s",
         "cpus_allowed",
+        "mpi_threads",
         "node_cpus",
     ];
 }
@@ -363,9 +368,9 @@ pub struct RegionTotalRow {
     pub wall_max_rank: u32,
     /// Of `wall_s`, inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// Sum of what each rank spent in the region and outside of MPI.
+    /// Sum of what the threads that call MPI spent in the region and outside of MPI.
     pub useful_s: Seconds,
-    /// The most that a rank spent in the region and outside of MPI.
+    /// The most that a rank spent in the region and outside of MPI, as the mean of these threads.
     pub useful_max_s: Seconds,
 }
 

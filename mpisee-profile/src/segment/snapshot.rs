@@ -326,6 +326,12 @@ impl Snapshot {
         Ok((snapshot, field(offset_of!(Header, used))))
     }
 
+    /// The threads that have made a recorded call, as many as lived at once: one that begins takes
+    /// the slot of one that has ended.
+    pub fn threads(&self) -> usize {
+        self.active_calls.len() + self.last_returns.len()
+    }
+
     /// When the process ended MPI; if it did not, its last sign of life: the last count or log record of a new kind,
     /// the begin of its current call, or the start plus the time in its calls, whichever is latest. It ran at least
     /// until then.

@@ -6,17 +6,18 @@ mod split;
 use super::Outcome;
 use super::compare_network;
 use crate::beside_network::{Compared, Comparison, NetworkArgs};
+use crate::cores;
 use crate::family_rows::{EACH_HINT, FamilyArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
-use crate::units::count;
+use crate::units::{count, time};
+use crate::useful::{Between, Useful};
 use crate::view::{ProfileView, RegionSum};
 use anyhow::Result;
 use clap::Args;
 use loss::{Form, Loss};
-use mpisee_profile::rows::RankRow;
 use split::{Measured, Split};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,26 +31,37 @@ EXAMPLES:
 
 /// Parallel efficiency, load balance and communication efficiency, and what each communicator costs
 ///
-/// Useful time is what a rank spends outside of MPI; runtime is the wall time of the longest rank.
+/// Useful time is what a rank spends on a core outside of MPI; runtime is the wall time of the
+/// longest rank.
 ///
-/// parallel efficiency (PE) = mean useful time / runtime = LB x CE
+/// parallel efficiency (PE) = mean useful time / runtime = LB x CA x CE
 /// load balance (LB) = mean useful time / largest useful time
-/// communication efficiency (CE) = largest useful time / runtime = SerE x TE
-/// serialisation efficiency (SerE) = largest useful time / runtime without transfers
+/// core availability (CA) = largest useful time / largest time outside of MPI
+/// communication efficiency (CE) = largest time outside of MPI / runtime = SerE x TE
+/// serialisation efficiency (SerE) = largest time outside of MPI / runtime without transfers
 /// transfer efficiency (TE) = runtime without transfers / runtime
 ///
-/// These are the metrics of the POP project. The runtime without transfers is the largest sum, over ranks, of
-/// a rank's useful time and what it waited for others as mpisee-through waits measures it, where POP
-/// simulates an ideal network. Intervals are those of the waiting. Time in MPI that was not measured
-/// may be either: where that makes 1 % of the runtime or more, there are bounds alone (60.0 to 95.0).
-/// Regions have no SerE and TE, since arrivals are not known by region.
+/// These are the metrics of the POP project, which presumes a core for each rank: there, CA is 1.
+/// The kernel measures how long ranks waited for a core, in MPI or outside of it. Values take it as
+/// spread evenly over both; where that matters, PE, LB and CA have their ends, too: 15.2 (12.3 to
+/// 17.0). Where the ends are far apart they are shown alone, as are those of useful time.
 ///
-/// The loss, 1 - PE, is the sum of the communicators' parts and of the time that ranks wait in
-/// MPI_Finalize for the last ones, if they came there, both by ranks x runtime (% of run). These are
-/// named where up to half of the ranks caused 80 % of it. Imbalance % is the part of a communicator's
-/// time that its members spent beyond the one that spent least: mostly waiting for others. Waiting,
-/// Transfer and Not measured are its time. Like communicators share a row (W_s2.*); Each is the time of
-/// the ones with least and most. docs/questions.md has the source.
+/// The runtime without transfers is the largest sum, over ranks, of a rank's time outside of MPI
+/// and what it waited for others as mpisee-through waits measures it, where POP simulates an ideal
+/// network. Intervals are those of the waiting. Time in MPI that was not measured may be either:
+/// where that makes 1 % of the runtime or more, there are bounds alone (60.0 to 95.0). Regions have
+/// no SerE and TE, since arrivals are not known by region.
+///
+/// The time of a rank is the mean of its threads that call MPI. An older profile does not tell how
+/// many these are: if they were in MPI at once, efficiencies are empty.
+///
+/// The loss, 1 - PE, is the sum of the communicators' parts, of the time that ranks wait for a core
+/// outside of MPI, and of the time that they wait in MPI_Finalize for the last ones, if they came
+/// there: all by threads x runtime (% of run). The last ones are named where up to half of the
+/// ranks caused 80 % of it. Imbalance % is the part of a communicator's time that its members spent
+/// beyond the one that spent least: mostly waiting for others. Waiting, Transfer and Not measured
+/// are its time. Like communicators share a row (W_s2.*); Each is the time of the ones with least
+/// and most. docs/questions.md has the source.
 ///
 /// Where network.json beside the profile, or --network, has a replay of its communication (mpisee-bench
 /// --like), the transfer of its operations is split as compare-network does: what the network takes,
@@ -87,6 +99,18 @@ const HEADS: [Head; 8] = [
     sheet::number("load_balance", "LB %"),
     sheet::number("communication_efficiency", "CE %"),
 ];
+/// After [`HEADS`], for people.
+const OF_CORES: Head = sheet::number("core_availability", "CA %");
+/// For programs, at the end.
+const EXACT_OF_CORES: [Head; 7] = [
+    OF_CORES,
+    sheet::number("core_availability_low", "from"),
+    sheet::number("core_availability_high", "to"),
+    sheet::number("parallel_low", "from"),
+    sheet::number("parallel_high", "to"),
+    sheet::number("load_balance_low", "from"),
+    sheet::number("load_balance_high", "to"),
+];
 
 /// The times of some ranks in the run or in a region.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,84 +118,142 @@ pub struct Efficiency {
     pub ranks: u64,
     /// The wall time of the longest rank.
     pub runtime_s: f64,
-    /// Sum over ranks of the time outside of MPI.
-    pub useful_s: f64,
-    /// The largest of them.
-    pub useful_max_s: f64,
+    pub useful: Useful,
     /// True if the time in MPI is unknown, as recording was off and no call was recorded.
     is_unrecorded: bool,
 }
 
-impl Efficiency {
-    /// Adds a rank: its wall time and what of it was in MPI.
-    pub fn add(&mut self, wall_s: f64, mpi_s: f64) {
-        // Where threads call MPI at once, their time may be more than the wall time.
-        let useful_s = (wall_s - mpi_s).max(0.0);
-        self.ranks += 1;
-        self.runtime_s = self.runtime_s.max(wall_s);
-        self.useful_s += useful_s;
-        self.useful_max_s = self.useful_max_s.max(useful_s);
-    }
+/// A factor and its ends.
+pub type Factor = (f64, [f64; 2]);
 
+/// The widest interval whose value is shown to people, by the whole and by the value. In a wider one the value is that of
+/// an assumption.
+const WIDEST: [f64; 2] = [0.1, 0.5];
+
+/// Returns whether the ends of a value are shown alone.
+fn is_wide(value: f64, [low, high]: [f64; 2], whole: f64) -> bool {
+    high - low > WIDEST[0] * whole || high - low > WIDEST[1] * value
+}
+
+impl Efficiency {
     /// Of the run.
     pub fn of_run(view: &ProfileView) -> Self {
         let processes = view.processes();
-        let is_unrecorded = view.run().recording_was_off && processes.mpi_s() == 0.0;
-        let mut all = Efficiency { is_unrecorded, ..Efficiency::default() };
-        processes.ranks().iter().for_each(|row| all.add(row.wall_s.0, row.mpi_s.0));
-        processes.nodes().iter().for_each(|row| {
-            all.add_sums(row.ranks, row.wall_max_s.0, row.useful_s.0, row.useful_max_s.0);
-        });
-        all
+        Efficiency {
+            ranks: processes.count(),
+            runtime_s: processes.wall_max_s(),
+            useful: processes.useful(),
+            is_unrecorded: view.run().recording_was_off && processes.mpi_s() == 0.0,
+        }
     }
 
     /// Of a region of this run.
     fn of_region(&self, region: &RegionSum) -> Self {
-        let RegionSum { ranks, wall_max_s, useful_s, useful_max_s, .. } = *region;
-        Efficiency { ranks, runtime_s: wall_max_s, useful_s, useful_max_s, ..*self }
+        let RegionSum { ranks, wall_max_s, useful, .. } = *region;
+        Efficiency { ranks, runtime_s: wall_max_s, useful, ..*self }
     }
 
-    /// Adds ranks of which there are sums alone.
-    fn add_sums(&mut self, ranks: u64, wall_max_s: f64, useful_s: f64, useful_max_s: f64) {
-        self.ranks = self.ranks.saturating_add(ranks);
-        self.runtime_s = self.runtime_s.max(wall_max_s);
-        self.useful_s += useful_s;
-        self.useful_max_s = self.useful_max_s.max(useful_max_s);
+    /// Returns whether the communication efficiency has parts. Calls while recording was off have
+    /// arrivals and no time.
+    fn has_split(&self, view: &ProfileView) -> bool {
+        !view.run().recording_was_off && !self.is_unknown()
     }
 
-    fn useful_mean_s(&self) -> f64 {
-        self.useful_s / self.ranks.max(1) as f64
+    fn is_unknown(&self) -> bool {
+        self.is_unrecorded || self.useful.is_unknown
+    }
+
+    /// The runtime of all threads that call MPI.
+    pub fn run_s(&self) -> f64 {
+        self.runtime_s * self.useful.threads
+    }
+
+    /// The mean and the largest useful time.
+    fn useful_s(&self) -> [Between; 2] {
+        let [sum, most] = self.useful.on_core_or_outside();
+        [sum.map(|sum_s| sum_s / self.useful.threads.max(1.0)), most]
+    }
+
+    fn factor(&self, part: Between, all: Between) -> Option<Factor> {
+        let value = ratio(part.value, all.value).filter(|_| !self.is_unknown())?;
+        // As much of the whole as there may be is no less than the part.
+        let ends =
+            [ratio(part.low, all.high).unwrap_or(0.0), ratio(part.high, all.low).unwrap_or(1.0).min(1.0)];
+        Some((value, ends))
     }
 
     /// Mean useful time by runtime.
-    pub fn parallel(&self) -> Option<f64> {
-        ratio(self.useful_mean_s(), self.runtime_s).filter(|_| !self.is_unrecorded)
+    pub fn parallel(&self) -> Option<Factor> {
+        self.factor(self.useful_s()[0], Between::exact(self.runtime_s))
     }
 
     /// Mean useful time by the largest.
-    pub fn load_balance(&self) -> Option<f64> {
-        ratio(self.useful_mean_s(), self.useful_max_s).filter(|_| !self.is_unrecorded)
+    fn load_balance(&self) -> Option<Factor> {
+        let [mean_s, most_s] = self.useful_s();
+        let (value, [_, high]) = self.factor(mean_s, most_s)?;
+        // The rank with most has as much in the mean, too.
+        let mean_low_s = mean_s.low + (most_s.high - most_s.low) / self.useful.threads.max(1.0);
+        Some((value, [ratio(mean_low_s, most_s.high).unwrap_or(0.0).min(value), high]))
     }
 
-    /// The largest useful time by runtime.
-    pub fn communication(&self) -> Option<f64> {
-        ratio(self.useful_max_s, self.runtime_s).filter(|_| !self.is_unrecorded)
+    /// The largest useful time by the largest time outside of MPI; none where time without a core
+    /// was not measured.
+    fn core_availability(&self) -> Option<Factor> {
+        let [_, most_s] = self.useful.on_core?;
+        self.factor(most_s, Between::exact(self.useful.outside_max_s))
     }
 
-    fn row(&self, name: &str) -> Vec<Value> {
-        let share = |share: Option<f64>| share.map_or(Value::Nothing, Value::Share);
-        let useful = |time_s: f64| if self.is_unrecorded { Value::Nothing } else { Value::Seconds(time_s) };
-        vec![
+    /// The largest time outside of MPI by runtime.
+    fn communication(&self) -> Option<f64> {
+        ratio(self.useful.outside_max_s, self.runtime_s).filter(|_| !self.is_unknown())
+    }
+
+    /// The time that ranks had no core outside of MPI, as far as it is known.
+    fn without_core_s(&self) -> f64 {
+        let [sum, _] = self.useful.on_core_or_outside();
+        if self.is_unknown() { 0.0 } else { self.useful.outside_s - sum.value }
+    }
+
+    /// The cells under [`HEADS`], and those of cores: for people under [`OF_CORES`], for programs
+    /// under [`EXACT_OF_CORES`].
+    fn row(&self, name: &str, is_table: bool) -> [Vec<Value>; 2] {
+        let [mean_s, most_s] = self.useful_s();
+        let useful = |time_s: Between| match self.is_unknown() {
+            true => Value::Nothing,
+            false if is_table && is_wide(time_s.value, [time_s.low, time_s.high], self.runtime_s) => {
+                Value::Text(format!("{} to {}", time(time_s.low), time(time_s.high)))
+            }
+            false => Value::Seconds(time_s.value),
+        };
+        let value = |factor: Option<Factor>| match factor {
+            Some((value, ends)) if is_table => {
+                let value = Some(value).filter(|&value| !is_wide(value, ends, 1.0));
+                split::text((value, ends.map(Some)))
+            }
+            factor => share(factor.map(|(value, _)| value)),
+        };
+        let ends = |factor: Option<Factor>| factor.map_or([None; 2], |(_, ends)| ends.map(Some)).map(share);
+        let [parallel, balance, cores] = [self.parallel(), self.load_balance(), self.core_availability()];
+        let row = vec![
             name.into(),
             Value::Count(self.ranks),
             Value::Seconds(self.runtime_s),
-            useful(self.useful_mean_s()),
-            useful(self.useful_max_s),
-            share(self.parallel()),
-            share(self.load_balance()),
+            useful(mean_s),
+            useful(most_s),
+            value(parallel),
+            value(balance),
             share(self.communication()),
-        ]
+        ];
+        let of_cores = std::iter::once(value(cores));
+        match is_table {
+            true => [row, of_cores.collect()],
+            false => [row, of_cores.chain([cores, parallel, balance].into_iter().flat_map(ends)).collect()],
+        }
     }
+}
+
+fn share(share: Option<f64>) -> Value {
+    share.map_or(Value::Nothing, Value::Share)
 }
 
 /// The parallel efficiency of a run and its factors, as far as they are known.
@@ -182,20 +264,23 @@ pub struct Factors {
     pub communication: Option<f64>,
     pub serialisation: Option<f64>,
     pub transfer: Option<f64>,
+    pub cores: Option<f64>,
 }
 
 impl Factors {
     /// Of the run, from its samples of waiting where there are any.
     pub fn of(view: &ProfileView) -> Self {
         let all = Efficiency::of_run(view);
-        let measured = Measured::of(view).filter(|_| !view.run().recording_was_off);
+        let measured = Measured::of(view).filter(|_| all.has_split(view));
         let split = measured.map(|(measured, _)| Split::of(view.processes().ranks(), &measured));
+        let value = |factor: Option<Factor>| factor.map(|(value, _)| value);
         Factors {
-            parallel: all.parallel(),
-            load_balance: all.load_balance(),
+            parallel: value(all.parallel()),
+            load_balance: value(all.load_balance()),
             communication: all.communication(),
             serialisation: split.and_then(|split| split.serialisation().0),
             transfer: split.and_then(|split| split.transfer().0),
+            cores: value(all.core_availability()),
         }
     }
 }
@@ -224,9 +309,7 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
     if with_families {
         closing += EACH_HINT;
     }
-    // Calls while recording was off have arrivals and no time.
-    let is_whole = !view.run().recording_was_off;
-    let split = measured.as_ref().filter(|_| is_whole);
+    let split = measured.as_ref().filter(|_| all.has_split(view));
     let split = split.map(|(measured, _)| Split::of(view.processes().ranks(), measured));
     let cut_off = cut_off.or(measured.and_then(|(_, report)| report.cut_off));
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
@@ -271,7 +354,7 @@ fn beside(
         answer.sheets.push(compare_network::sheet("transfer", &operations, false));
         return closing;
     }
-    let run_s = all.runtime_s * all.ranks as f64;
+    let run_s = all.run_s();
     let matters =
         |it: &Compared| ratio(it.recorded.time_s, run_s).is_some_and(|part| part >= COMPARED_OF_RUN);
     operations.retain(matters);
@@ -299,19 +382,24 @@ fn limits(view: &ProfileView, all: &Efficiency) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if view.processes().ranks().iter().any(threads_overlapped) {
+    if all.useful.is_unknown {
         sentences.push(
-            "Threads called MPI at once: their times add up, and efficiencies are lower than they were."
+            "Threads were in MPI at once, and the profile does not tell how many: their time outside of MPI and the efficiencies are unknown."
                 .to_owned(),
         );
+    } else if all.useful.most_threads > 1 {
+        sentences.push(format!(
+            "Up to {} threads of a rank call MPI: the time of a rank is the mean of these.",
+            all.useful.most_threads
+        ));
+    }
+    if let Some(lack) = cores::lack(view.processes(), |_| true) {
+        sentences.push(format!(
+            "{}. Useful time is without it (CA %). How much of it was outside of MPI was not measured, but for the ends of PE, LB and CA.",
+            lack.sentence()
+        ));
     }
     sentences
-}
-
-/// Returns whether the rank was in MPI for longer than it ran, beyond what rounding explains: only calls of several
-/// threads at once can be.
-fn threads_overlapped(row: &RankRow) -> bool {
-    row.mpi_s.0 > row.wall_s.0 * (1.0 + 1e-6)
 }
 
 /// The run, then its regions, the longest first.
@@ -324,16 +412,27 @@ fn efficiencies(
     let further = if is_table { split::HEADS.to_vec() } else { split::EXACT_HEADS.to_vec() };
     let mut regions: Vec<(&String, &RegionSum)> = regions.iter().collect();
     regions.sort_by(|(_, left), (_, right)| right.wall_max_s.total_cmp(&left.wall_max_s));
-    let regions = regions.into_iter().map(|(name, region)| all.of_region(region).row(name));
-    let mut rows: Vec<Vec<Value>> = std::iter::once(all.row("(run)")).chain(regions).collect();
-    let heads: Vec<Head> = HEADS.into_iter().chain(further).collect();
-    if let (Some(split), Some(run)) = (split, rows.first_mut()) {
-        run.extend(split.cells(is_table));
-    }
-    rows.iter_mut().for_each(|row| row.resize(heads.len(), Value::Nothing));
+    let regions = regions.into_iter().map(|(name, region)| all.of_region(region).row(name, is_table));
+    let of_split = |is_run: bool| match split.filter(|_| is_run) {
+        Some(split) => split.cells(is_table),
+        None => vec![Value::Nothing; further.len()],
+    };
+    let rows = std::iter::once(all.row("(run)", is_table)).chain(regions).enumerate();
+    let rows = rows.map(|(at, [row, of_cores])| match is_table {
+        true => [row, of_cores, of_split(at == 0)].concat(),
+        false => [row, of_split(at == 0), of_cores].concat(),
+    });
+    let rows = rows.collect();
+    let heads = match is_table {
+        true => HEADS.into_iter().chain([OF_CORES]).chain(further.iter().copied()).collect(),
+        false => HEADS.into_iter().chain(further.iter().copied()).chain(EXACT_OF_CORES).collect(),
+    };
     let mut sheet = Sheet { name: "efficiency", heads, rows };
-    if is_table && split.is_none() {
-        sheet.remove_columns(HEADS.len()..sheet.heads.len());
+    if is_table {
+        sheet.keep_columns(|name, is_empty| match name {
+            "core_availability" => !is_empty,
+            name => split.is_some() || !further.iter().any(|head| head.name == name),
+        });
     }
     sheet
 }
@@ -341,20 +440,99 @@ fn efficiencies(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mpisee_profile::rows::{RankRow, Seconds};
+
+    /// A rank with these seconds: wall time, in MPI, on cores, without a core.
+    fn rank([wall_s, mpi_s, cpu_s, wait_s]: [f64; 4]) -> RankRow {
+        RankRow {
+            wall_s: Seconds(wall_s),
+            mpi_s: Seconds(mpi_s),
+            cpu_user_s: Some(Seconds(cpu_s)),
+            cpu_system_s: Some(Seconds(0.0)),
+            cpu_wait_s: Some(Seconds(wait_s)),
+            ..RankRow::default()
+        }
+    }
+
+    fn of_ranks(rows: &[RankRow]) -> Efficiency {
+        let mut all = Efficiency { ranks: rows.len() as u64, ..Efficiency::default() };
+        for row in rows {
+            all.runtime_s = all.runtime_s.max(row.wall_s.0);
+            all.useful.add(Useful::of_rank(row));
+        }
+        all
+    }
+
+    /// The values of PE, LB, CA and CE, to nine decimals.
+    fn values(of: &Efficiency) -> [Option<f64>; 4] {
+        let value = |factor: Option<Factor>| factor.map(|(value, _)| value);
+        let all = [value(of.parallel()), value(of.load_balance()), value(of.core_availability())];
+        [all[0], all[1], all[2], of.communication()].map(|it| it.map(crate::units::to_nine_decimals))
+    }
 
     /// The example of the POP project's page on its metrics has other numbers; these are worked out by hand.
     #[test]
     fn efficiencies_are_those_of_pop() {
-        let mut run = Efficiency::default();
-        for (wall_s, mpi_s) in [(10.0, 2.0), (10.0, 6.0), (8.0, 2.0)] {
-            run.add(wall_s, mpi_s);
-        }
-        assert_eq!(run.load_balance(), Some(6.0 / 8.0));
-        assert_eq!(run.communication(), Some(8.0 / 10.0));
-        assert_eq!(run.parallel(), Some(6.0 / 10.0));
-        assert_eq!(Efficiency::default().parallel(), None);
-        let mut threads = Efficiency::default();
-        threads.add(1.0, 3.0);
-        assert_eq!((threads.parallel(), threads.load_balance()), (Some(0.0), None));
+        let rows = [(10.0, 2.0), (10.0, 6.0), (8.0, 2.0)]
+            .map(|(wall_s, mpi_s)| RankRow { cpu_wait_s: None, ..rank([wall_s, mpi_s, wall_s, 0.0]) });
+        assert_eq!(values(&of_ranks(&rows)), [Some(0.6), Some(0.75), None, Some(0.8)]);
+        assert_eq!(values(&Efficiency::default()), [None; 4]);
+    }
+
+    #[test]
+    fn time_without_a_core_is_not_useful() {
+        // Of 10 s, 83 % without a core; outside of MPI 9 s.
+        let lacking = of_ranks(&[rank([10.0, 1.0, 1.7, 8.3]), rank([10.0, 1.0, 1.7, 8.3])]);
+        let [parallel, balance, cores, communication] = values(&lacking);
+        assert_eq!(parallel, Some(0.153));
+        assert_eq!((balance, cores, communication), (Some(1.0), Some(0.17), Some(0.9)));
+        // All time in MPI was without a core, or all of the 1.7 s on one was outside of MPI.
+        let (_, ends) = lacking.parallel().unwrap();
+        assert_eq!(ends.map(crate::units::to_nine_decimals), [0.07, 0.17]);
+        assert!((lacking.without_core_s() - 2.0 * 9.0 * 0.83).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_rank_that_shares_its_core_is_no_imbalance() {
+        // Each computes for 4 s; rank 1 had no core for as long, and rank 0 waits for it in MPI.
+        let shared = of_ranks(&[rank([8.0, 4.0, 8.0, 0.0]), rank([8.0, 0.0, 4.0, 4.0])]);
+        assert_eq!(values(&shared), [Some(0.5), Some(1.0), Some(0.5), Some(1.0)]);
+    }
+
+    #[test]
+    fn the_ends_of_load_balance_can_be_reached() {
+        // Two ranks without a core for most of the time, of which all or nothing was in MPI: one of the two has half of the
+        // useful time at least.
+        let lacking = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0]), rank([10.0, 8.0, 2.0, 8.0])]);
+        let (_, [low, high]) = lacking.load_balance().unwrap();
+        assert!(low >= 0.5 && high <= 1.0, "{low} {high}");
+    }
+
+    #[test]
+    fn ends_that_are_far_apart_are_shown_without_the_value() {
+        let [row, of_cores] = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0])]).row("(run)", true);
+        let text = |value: &Value| match value {
+            Value::Text(text) => text.clone(),
+            _ => panic!("it is no text"),
+        };
+        assert_eq!(
+            [text(&row[3]), text(&row[5]), text(&of_cores[0])],
+            ["0 s to 1.00 s", "0.0 to 10.0", "0.0 to 50.0"]
+        );
+        let [row, _] = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0])]).row("(run)", false);
+        assert!(matches!(row[3], Value::Seconds(time_s) if (time_s - 0.2).abs() < 1e-9));
+    }
+
+    #[test]
+    fn threads_that_call_mpi_are_counted_each() {
+        // Four threads in MPI for 7 of 10 s together: on average each is outside for 8.25 s.
+        let threads = |mpi_threads| RankRow { mpi_threads, ..rank([10.0, 7.0, 40.0, 0.0]) };
+        let all = of_ranks(&[threads(Some(4))]);
+        assert_eq!(values(&all), [Some(0.825), Some(1.0), Some(1.0), Some(0.825)]);
+        assert_eq!(all.run_s(), 40.0);
+        // 23 s in MPI are of three threads at least; how many is not known.
+        let unknown = |mpi_threads| of_ranks(&[RankRow { mpi_threads, ..rank([10.0, 23.0, 40.0, 0.0]) }]);
+        assert_eq!(values(&unknown(None)), [None; 4]);
+        assert_eq!(values(&unknown(Some(4)))[3], Some(0.425));
     }
 }

@@ -5,6 +5,7 @@ pub mod agent;
 pub mod check;
 pub mod comms;
 pub mod compare_network;
+mod cores_used;
 pub mod diff;
 pub mod efficiency;
 pub mod expect;

@@ -4,6 +4,7 @@ mod gpus;
 mod nodes;
 
 use super::Outcome;
+use super::cores_used::{CORES_USED, cores_used, is_several};
 use crate::cores;
 use crate::filter::CallFilter;
 use crate::group::{By, seconds};
@@ -86,7 +87,7 @@ enum Rows {
 /// The column of CPUs in tables, which is for ranks that lack a core.
 const CPUS: &str = "cpus_allowed";
 
-const HEADS: [sheet::Head; 14] = [
+const HEADS: [sheet::Head; 15] = [
     sheet::number("rank", "RANK"),
     sheet::fixed("host", "HOST").hidden_at(3),
     sheet::number("wall_s", "Wall"),
@@ -101,6 +102,7 @@ const HEADS: [sheet::Head; 14] = [
     sheet::fixed("busiest_call", "MOST TIME IN").hidden_at(6),
     sheet::fixed("busiest_comm", "ON").hidden_at(5),
     sheet::number("busiest_s", "Time").hidden_at(2),
+    sheet::number(CORES_USED, "Cores used").hidden_at(0),
 ];
 
 /// The column of time in calls of NCCL, which only runs with such calls have.
@@ -195,6 +197,8 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     if args.output.format() == Format::Table {
         let is_lacking = ranks.iter().any(|(row, _)| cores::is_lacking(row));
         hide_needless(&mut sheet, is_lacking, view.run().is_without_mpi());
+        let used_several = ranks.iter().any(|(row, _)| is_several(row.cpu_s(), row.wall_s.0));
+        sheet.keep_columns(|name, _| name != CORES_USED || used_several);
     }
     let on_nccl = view.note_on_nccl_times(groups.cells.iter().map(|(key, _)| groups.call(key)));
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
@@ -214,9 +218,14 @@ fn hide_needless(sheet: &mut Sheet, is_lacking: bool, is_without_mpi: bool) {
     });
 }
 
-/// The part of the rank's wall time; 0 where it has none.
+/// The wall time, of each thread that calls MPI.
+fn thread_s(row: &RankRow) -> f64 {
+    row.wall_s.0 * row.threads() as f64
+}
+
+/// The part of the rank's wall time, as the mean of its threads that call MPI; 0 where it has none.
 fn share_of_wall(row: &RankRow, sum: &Sum<'_>) -> f64 {
-    if row.wall_s.0 > 0.0 { seconds(sum.mpi_ns) / row.wall_s.0 } else { 0.0 }
+    if row.wall_s.0 > 0.0 { seconds(sum.mpi_ns) / thread_s(row) } else { 0.0 }
 }
 
 fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
@@ -224,17 +233,14 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
         Some((comm, call, most_ns)) => (comm.into(), call.into(), Value::Seconds(seconds(most_ns))),
         None => (Value::Nothing, Value::Nothing, Value::Nothing),
     };
-    let share = if row.wall_s.0 > 0.0 { Value::Share(share_of_wall(row, sum)) } else { Value::Nothing };
     vec![
         Value::Count(u64::from(row.rank)),
         row.host.as_str().into(),
         Value::Seconds(row.wall_s.0),
         Value::Seconds(seconds(sum.mpi_ns)),
-        share,
+        Value::share_of(seconds(sum.mpi_ns), thread_s(row)),
         Value::Seconds(seconds(sum.nccl_ns)),
-        row.cpu_s()
-            .filter(|_| row.wall_s.0 > 0.0)
-            .map_or(Value::Nothing, |cpu_s| Value::Share(cpu_s / row.wall_s.0)),
+        cores::share_on_core(row).map_or(Value::Nothing, Value::Share),
         cores::share(row).map_or(Value::Nothing, Value::Share),
         Some(&row.cpus_allowed)
             .filter(|cpus| !cpus.is_empty())
@@ -244,6 +250,7 @@ fn cells(row: &RankRow, sum: &Sum<'_>) -> Vec<Value> {
         call,
         comm,
         most_ns,
+        cores_used(row.cpu_s(), row.wall_s.0),
     ]
 }
 

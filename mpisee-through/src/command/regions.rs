@@ -1,6 +1,7 @@
 //! `regions`: the named parts of the program.
 
 use super::Outcome;
+use super::cores_used::{CORES_USED, cores_used, is_several};
 use crate::filter::CallFilter;
 use crate::group::{By, Cell, seconds};
 use crate::nccl_times;
@@ -22,10 +23,13 @@ EXAMPLES:
 
 /// The named regions: wall time over ranks, and the MPI calls in them. solver/halo is the region halo in solver.
 ///
-/// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks that entered it, MPI
-/// time the mean over them, of the calls that the filters choose; % of wall is MPI time by wall time, % on CPU the time
-/// of all threads on cores by wall time (empty where the region was open at the end). NCCL, where there are such calls, is their time on the host, which is none in MPI;
-/// GPU time, of profiles of mpisee --nccl-gpu-time, how long GPUs worked on them. The last line is what is outside of any region.
+/// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks
+/// that entered it, MPI time the mean over them, of the calls that the filters choose; % of wall is
+/// MPI time by wall time, as the mean of the threads that call MPI. % on CPU is the time on cores
+/// by wall time: empty where the region was open at the end, or where threads used several cores,
+/// which Cores used has, on average. NCCL, where there are such calls, is their time on the host,
+/// which is none in MPI; GPU time, of profiles of mpisee --nccl-gpu-time, how long GPUs worked on
+/// them. The last line is what is outside of any region.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
@@ -49,7 +53,7 @@ const OF_GPU: &str = "gpu_mean_s";
 /// Columns that tables of processes without MPI do not have.
 const OF_MPI: [&str; 2] = ["mpi_mean_s", "share_of_wall"];
 
-const HEADS: [sheet::Head; 12] = [
+const HEADS: [sheet::Head; 13] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
     sheet::number("entries", "ENTRIES").or_none(),
@@ -62,6 +66,7 @@ const HEADS: [sheet::Head; 12] = [
     sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),
     sheet::number("calls", "Calls").or_none(),
+    sheet::number(CORES_USED, "Cores used").or_none(),
 ];
 
 /// The calls in a region.
@@ -170,8 +175,11 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     if of_gpu.seconds.is_empty() {
         sheet.keep_columns(|name, _| name != OF_GPU);
     }
-    if args.output.format() == Format::Table && view.run().is_without_mpi() {
-        sheet.keep_columns(|name, _| !OF_MPI.contains(&name));
+    if args.output.format() == Format::Table {
+        let is_without_mpi = view.run().is_without_mpi();
+        sheet.keep_columns(|name, _| !is_without_mpi || !OF_MPI.contains(&name));
+        let used_several = found.iter().any(|(name, _)| is_several(of(name).cpu_s(), of(name).wall_s));
+        sheet.keep_columns(|name, _| name != CORES_USED || used_several);
     }
     let on_nccl = view.note_on_nccl_times(groups.cells.iter().map(|(key, _)| groups.call(key)));
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
@@ -191,7 +199,6 @@ fn row(name: &str, region: &RegionSum, sum: Sum, all_ranks: u64) -> Vec<Value> {
     let outside = name.is_empty();
     let ranks = if outside { all_ranks } else { region.ranks };
     let mean_s = |time_s: f64| if ranks > 0 { Value::Seconds(time_s / ranks as f64) } else { Value::Nothing };
-    let on_cpu = region.cpu_s().filter(|_| region.wall_s > 0.0).map(|cpu_s| cpu_s / region.wall_s);
     let unless_outside = |value: Value| if outside { Value::Nothing } else { value };
     vec![
         Value::Region(name.to_owned()),
@@ -200,12 +207,13 @@ fn row(name: &str, region: &RegionSum, sum: Sum, all_ranks: u64) -> Vec<Value> {
         unless_outside(mean_s(region.wall_s)),
         unless_outside(Value::Seconds(region.wall_max_s)),
         mean_s(seconds(sum.mpi_ns)),
-        if region.wall_s > 0.0 { Value::Share(seconds(sum.mpi_ns) / region.wall_s) } else { Value::Nothing },
+        Value::share_of(seconds(sum.mpi_ns), region.useful.thread_s),
         mean_s(seconds(sum.nccl_ns)),
         sum.gpu_s.map_or(Value::Nothing, mean_s),
-        on_cpu.map_or(Value::Nothing, Value::Share),
+        region.cpu_s().map_or(Value::Nothing, |cpu_s| Value::share_of(cpu_s, region.wall_s)),
         Value::Bytes(sum.bytes),
         Value::Count(sum.calls),
+        cores_used(region.cpu_s(), region.wall_s),
     ]
 }
 

@@ -80,8 +80,18 @@ impl Bins {
         };
         bins.add_ranks(line);
         bins.add_calls(line);
+        bins.widen();
         bins.add_nodes(line);
         bins
+    }
+
+    /// Where threads of a rank were in MPI at once, the time of the ranks is that of these threads,
+    /// at the least what they were in MPI. When in an interval recording was switched is not known.
+    fn widen(&mut self) {
+        for bin in (0..self.count).filter(|&bin| self.unrecorded_s[bin] <= 0.0) {
+            let in_calls_s: f64 = self.calls.iter().map(|series| series.time_s[bin]).sum();
+            self.rank_s[bin] = self.rank_s[bin].max(in_calls_s);
+        }
     }
 
     /// An agent that ended before the job did has no rows from then on.
@@ -190,14 +200,13 @@ impl Bins {
     /// The part of the ranks' time in a bin, as far as it was recorded.
     pub fn share(&self, bin: usize, time_s: f64) -> f64 {
         let share = if self.rank_s[bin] > 0.0 { time_s / self.rank_s[bin] } else { 0.0 };
-        // When in an interval recording was switched is not known.
-        if self.unrecorded_s[bin] > 0.0 { share.min(1.0) } else { share }
+        share.min(1.0)
     }
 
     /// The same over all bins.
     pub fn mean_share(&self, times_s: &[f64]) -> f64 {
         let rank_s: f64 = self.rank_s.iter().sum();
-        if rank_s > 0.0 { times_s.iter().sum::<f64>() / rank_s } else { 0.0 }
+        if rank_s > 0.0 { (times_s.iter().sum::<f64>() / rank_s).min(1.0) } else { 0.0 }
     }
 
     /// The part of the ranks' time in a bin in which recording was off.

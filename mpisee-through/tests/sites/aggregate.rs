@@ -123,6 +123,7 @@ fn aggregate() -> Written {
             cpus_allowed: Default::default(),
             node_cpus: None,
             cpu_quota: None,
+            mpi_threads: None,
         }],
     );
     add(&written, &calls.iter().map(|rows| total(rows)).collect::<Vec<_>>());

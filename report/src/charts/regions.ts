@@ -68,7 +68,7 @@ function draw(view: View, all: Region[], width: number): Node {
   const rest = all.map((region) => ({ ...region, rest_s: region.wall_s === null ? 0 : Math.max(0, region.wall_s - region.mpi_s - region.nccl_s) }));
   const ends = (region: Region) => region.mpi_s + region.nccl_s;
   const about = (region: Region) =>
-    `${region.name}\nin MPI ${format.time(region.mpi_s)}${region.nccl_s > 0 ? `, in NCCL ${format.time(region.nccl_s)}` : ""}${region.wall_s === null ? "" : `\nof ${format.time(region.wall_s)} (${format.percent(region.mpi_s / Math.max(1e-12, region.wall_s))})`}`;
+    `${region.name}\nin MPI ${format.time(region.mpi_s)}${region.nccl_s > 0 ? `, in NCCL ${format.time(region.nccl_s)}` : ""}${region.wall_s === null ? "" : `\nof ${format.time(region.wall_s)}${region.mpi_s > region.wall_s ? "" : ` (${format.percent(region.mpi_s / Math.max(1e-12, region.wall_s))})`}`}`;
   return plot("Wall time of regions and what of it is MPI; the table below has the numbers", palette, {
     width,
     height: all.length * 30 + 40,

@@ -7,7 +7,7 @@ export interface Outline {
   nodes: number;
   start: string;
   wall_s: number;
-  mpi_share: number;
+  mpi_share: number | null;
   complete: boolean;
 }
 

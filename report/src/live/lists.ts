@@ -54,7 +54,7 @@ export function profiles(list: Profiles, again: () => void): HTMLElement {
 }
 
 function columns(again: () => void): Column<Listed>[] {
-  const share_of = (profile: Listed) => (profile.run ? share(profile.run.mpi_share) : "");
+  const share_of = ({ run }: Listed) => (typeof run?.mpi_share === "number" ? share(run.mpi_share) : "");
   const state = ({ run, why }: Listed) => (run ? (run.complete ? "complete" : "incomplete") : (why ?? "cannot be read"));
   return [
     { heading: "Profile", cell: ({ name, run }) => (run ? h("a", { href: `report?of=${encodeURIComponent(name)}`, target: "_blank", rel: "noopener", "data-key": `open-${name}` }, name) : name), order: ({ name }) => name },

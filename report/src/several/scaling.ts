@@ -152,6 +152,7 @@ const FACTORS: [name: string, text: string][] = [
   ["serialisation_efficiency", "serialisation"],
   ["transfer_efficiency", "transfer"],
   ["computation_scaling", "computation"],
+  ["core_availability", "cores"],
 ];
 
 export function efficiencies(view: SeveralView, series: number): Figure {
@@ -161,7 +162,7 @@ export function efficiencies(view: SeveralView, series: number): Figure {
   const value = numbers(table, "value");
   const lines = FACTORS.map(([name, text], at) => ({
     text,
-    colour: at === 0 ? palette.ink : palette.categories[at - 1],
+    colour: at === 0 ? palette.ink : at > palette.categories.length ? palette.muted : palette.categories[at - 1],
     points: column(table, name).map((share, row) => ({ value: value[row], share, text })).filter((point) => typeof point.share === "number") as { value: number; share: number; text: string }[],
   })).filter(({ points }) => points.length > 0);
   const all = lines.flatMap(({ points }) => points);
@@ -170,8 +171,8 @@ export function efficiencies(view: SeveralView, series: number): Figure {
     title: `Efficiency and its factors${ofSeries(view, series)}`,
     short: shortTitle(view, "Efficiency", series, view.group.series.length),
     lead: about.is_strong
-      ? "Efficiency is speedup by how many times the ranks: the parallel efficiency by that of the first setting, times computation. Parallel efficiency is load balance × communication, and that is serialisation × transfer, where they are measured."
-      : "Parallel efficiency is load balance × communication, and that is serialisation × transfer, where they are measured.",
+      ? "Efficiency is speedup by how many times the ranks: the parallel efficiency by that of the first setting, times computation. Parallel efficiency is load balance × cores × communication, and that is serialisation × transfer, where they are measured."
+      : "Parallel efficiency is load balance × cores × communication, and that is serialisation × transfer, where they are measured.",
     controls: [legend("", lines.map(({ colour, text }) => [colour, text]))],
     draw: all.length === 0 ? undefined : (width) =>
       plot("Efficiency and its factors at each setting; the table of settings has the numbers", palette, {

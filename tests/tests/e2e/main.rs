@@ -54,6 +54,7 @@ mod sanitizers;
 mod serve;
 mod sessions;
 mod settings;
+mod shares;
 mod sites;
 mod smoke;
 mod soak;

@@ -20,7 +20,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     if facts.is_interrupted || facts.is_a_part() || ranks < 2 || facts.library == WITHOUT_MPI {
         return None;
     }
-    let cost_s = runtime_s * ranks as f64 - processes.wall_s();
+    let cost_s = processes.early_s();
     let last = Last::of(processes.ranks());
     let least = if last.is_some() { NAMED_OF_RUN } else { UNNAMED_OF_RUN };
     if facts.share_of_run(cost_s) < least || cost_s < CERTAIN_S * ranks as f64 {

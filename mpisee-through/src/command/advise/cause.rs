@@ -3,9 +3,12 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use super::{one_rank, waiting};
 use crate::units::time;
 use std::collections::BTreeSet;
+
+/// The rule of messages that go through one rank, and that of ranks who wait for each other.
+pub const THROUGH_ONE_RANK: &str = "through-one-rank";
+pub const WAITING: &str = "waiting";
 
 /// A finding with its cause.
 pub struct Caused {
@@ -24,7 +27,7 @@ impl Caused {
     /// Returns whether both have the same ranks as their cause. That messages go through a rank
     /// says nothing of other communicators.
     fn is_of_same(&self, other: &Caused) -> bool {
-        let is_of_one_comm = [self, other].iter().any(|one| one.finding.rule == one_rank::RULE);
+        let is_of_one_comm = [self, other].iter().any(|one| one.finding.rule == THROUGH_ONE_RANK);
         !self.ranks.is_empty()
             && self.ranks == other.ranks
             && (!is_of_one_comm || self.finding.about == other.finding.about)
@@ -33,8 +36,8 @@ impl Caused {
     /// The order in which one of them stands for the others: the more specific rule first.
     fn order(&self) -> u8 {
         match self.finding.rule {
-            one_rank::RULE => 0,
-            waiting::RULE => 1,
+            THROUGH_ONE_RANK => 0,
+            WAITING => 1,
             _ => 2,
         }
     }

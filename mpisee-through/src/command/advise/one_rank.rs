@@ -1,14 +1,12 @@
 //! The rule about messages that nearly all begin or end at one rank.
 
-use super::cause::Caused;
+use super::cause::{Caused, THROUGH_ONE_RANK};
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The rule's name.
-pub const RULE: &str = "through-one-rank";
 /// The part of the messages of which one rank is an end, and with how many others it has them at least.
 const OF_MESSAGES: f64 = 0.9;
 const PEERS: usize = 3;
@@ -62,7 +60,7 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
     let several =
         if family.comms.len() > 1 { format!("on {} rank", largest.comm) } else { "rank".to_owned() };
     let finding = Finding {
-        rule: RULE,
+        rule: THROUGH_ONE_RANK,
         about: family.name.to_owned(),
         cost_s,
         what: match family.comms.len() {

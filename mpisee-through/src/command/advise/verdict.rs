@@ -14,6 +14,9 @@ const LITTLE: f64 = 0.05;
 const NAMED: f64 = 0.1;
 const ENOUGH: f64 = 0.75;
 const MOST_NAMED: usize = 3;
+/// Of an operation's time, a size class that is named takes all but a twentieth, or most.
+const ALL: f64 = 0.95;
+const MOST: f64 = 0.5;
 
 /// An operation on like communicators.
 struct Part<'f> {
@@ -85,7 +88,7 @@ impl Part<'_> {
         format!("{}{} on {}{label}", self.used.call, self.size().unwrap_or_default(), self.family.title)
     }
 
-    /// The size of the messages that take most of the time.
+    /// The size class that takes the time, or most of it.
     fn size(&self) -> Option<String> {
         let mut by_size: Vec<OfSize> = Vec::new();
         for of in &self.used.sizes {
@@ -95,11 +98,16 @@ impl Part<'_> {
             }
         }
         let most = by_size.into_iter().max_by(|left, right| left.time_s.total_cmp(&right.time_s))?;
+        let of = match most.time_s / self.used.time_s.max(f64::MIN_POSITIVE) {
+            share if share >= ALL => "of",
+            share if share >= MOST => "mostly of",
+            _ => return None,
+        };
         match (most.size_min, most.size_max) {
             (_, 0) => None,
             (least, most) if [least, most] == UNKNOWN_SIZE => None,
-            (least, most) if least == most => Some(format!(" of {}", human_bytes(least))),
-            (least, most) => Some(format!(" of {} to {}", whole(least), whole(most.saturating_add(1)))),
+            (least, most) if least == most => Some(format!(" {of} {}", human_bytes(least))),
+            (least, most) => Some(format!(" {of} {} to {}", whole(least), whole(most.saturating_add(1)))),
         }
     }
 }

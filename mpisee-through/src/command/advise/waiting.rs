@@ -5,7 +5,7 @@
 //! rule, only its sentence.
 
 use super::at;
-use super::cause::Caused;
+use super::cause::{Caused, WAITING};
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::work::Beside;
@@ -16,8 +16,6 @@ use crate::waits::{Estimate, FEWEST, Waiting, most_of_one};
 use mpisee_profile::{Operation, OperationKind};
 use std::collections::BTreeSet;
 
-/// The rule's name.
-pub const RULE: &str = "waiting";
 /// Waiting on like communicators below this share of the run is no finding.
 const OF_RUN: f64 = 0.02;
 /// Ranks are named if they caused this part of the waiting together.
@@ -247,7 +245,7 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
             false => self.describe_unnamed(),
         };
         let finding = Finding {
-            rule: RULE,
+            rule: WAITING,
             about: self.family.name.to_owned(),
             cost_s: self.cost_s(),
             what,

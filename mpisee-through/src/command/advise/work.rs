@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use crate::units::time;
+use crate::useful::Useful;
 use mpisee_profile::rows::RankRow;
 use std::collections::BTreeSet;
 
@@ -10,10 +11,11 @@ const EXPLAINS: f64 = 0.5;
 /// Waits for a core are not mentioned below this part of the time.
 pub const SLIGHT: f64 = 0.02;
 
-/// The time of a rank outside of MPI, in seconds: all of it, and without what it may have waited for a core.
+/// The time of a rank outside of MPI, in seconds, as the mean of its threads: all of it, and
+/// without what it may have waited for a core.
 pub fn outside(row: &RankRow) -> [f64; 2] {
-    let all_s = (row.wall_s.0 - row.mpi_s.0).max(0.0);
-    [all_s, (all_s - row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)).max(0.0)]
+    let useful = Useful::of_rank(row);
+    [useful.outside_max_s, useful.on_core_or_outside()[1].low]
 }
 
 /// Returns whether the time outside of MPI is known of all ranks.

@@ -1,7 +1,7 @@
 //! The time in which ranks do not compute, by communicator or family: the second table of `efficiency`.
 
 use super::split::{Measured, WaitingKnown};
-use super::{Efficiency, ratio};
+use super::{Efficiency, ratio, share};
 use crate::family_rows;
 use crate::filter::CallFilter;
 use crate::finalize::Last;
@@ -125,6 +125,7 @@ pub fn loss(view: &ProfileView, all: &Efficiency, measured: Option<&Measured>, f
     });
     let is_measured = measured.is_some();
     let mut rows: Vec<Vec<Value>> = shared.iter().map(|shared| row(shared, all, is_measured, form)).collect();
+    rows.extend(without_core(all, form));
     // Where ranks ended without MPI_Finalize, none waited there.
     rows.extend(early(all, processes, form).filter(|_| !interrupted::is_of(view.run())));
     let with_families = shared.iter().any(|shared| shared.parts.len() > 1);
@@ -202,17 +203,33 @@ fn row(shared: &Shared, all: &Efficiency, is_measured: bool, form: Form) -> Vec<
     row
 }
 
+/// What ranks lose outside of MPI that have no core.
+const NO_CORE: &str = "waiting for a core outside of MPI";
+/// Below this share of the run it is not shown to people: every rank waits for a core now and then.
+const SHOWN_OF_RUN: f64 = 0.0005;
+
+/// The time that ranks had no core outside of MPI.
+fn without_core(all: &Efficiency, form: Form) -> Option<Vec<Value>> {
+    let time_s = all.without_core_s();
+    let of_run = ratio(time_s, all.run_s())?;
+    if of_run <= 1e-12 || form.table && of_run < SHOWN_OF_RUN {
+        return None;
+    }
+    let mut row = vec![NO_CORE.into(), Value::Nothing, Value::Seconds(time_s), share_of_run(time_s, all)];
+    row.resize(HEADS.len(), Value::Nothing);
+    Some(row)
+}
+
 /// Below this share of the run, ranks that come last are not named: from `MPI_Init` they do not return at one moment.
 const NAMED_OF_RUN: f64 = 0.01;
 
 /// The time that ranks wait for the last ones at the end, with who these are.
 fn early(all: &Efficiency, processes: &Processes, form: Form) -> Option<Vec<Value>> {
-    let early_s = all.runtime_s * processes.count() as f64 - processes.wall_s();
-    // What rounding leaves of equal times is nothing.
-    if early_s <= 1e-12 * processes.wall_s() {
+    let early_s = processes.early_s();
+    if early_s <= 0.0 {
         return None;
     }
-    let of_run = ratio(early_s, all.runtime_s * all.ranks as f64).unwrap_or(0.0);
+    let of_run = ratio(early_s, all.run_s()).unwrap_or(0.0);
     let last = Last::of(processes.ranks()).filter(|_| of_run >= NAMED_OF_RUN);
     let name = match &last {
         Some(last) if form.table => {
@@ -231,5 +248,5 @@ fn early(all: &Efficiency, processes: &Processes, form: Form) -> Option<Vec<Valu
 }
 
 fn share_of_run(time_s: f64, all: &Efficiency) -> Value {
-    ratio(time_s, all.runtime_s * all.ranks as f64).map_or(Value::Nothing, Value::Share)
+    share(ratio(time_s, all.run_s()).filter(|_| !all.useful.is_unknown))
 }

@@ -4,6 +4,7 @@ use super::ratio;
 use crate::filter::CallFilter;
 use crate::sheet::{self, Head, Value};
 use crate::units::time;
+use crate::useful::Useful;
 use crate::view::ProfileView;
 use crate::waits::{self, Estimate, Report};
 use mpisee_profile::rows::{ArrivalRow, RankRow, Row};
@@ -87,10 +88,11 @@ impl Measured {
     }
 }
 
-/// The runtime without transfers: useful time and waiting of the rank that has most of both.
+/// The runtime without transfers: time outside of MPI and waiting of the rank that has most of
+/// both.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Split {
-    useful_max_s: f64,
+    outside_max_s: f64,
     runtime_s: f64,
     /// None where what was not measured matters.
     without_transfer_s: Option<f64>,
@@ -105,7 +107,7 @@ impl Split {
     /// Of the ranks of a run.
     pub fn of(ranks: &[RankRow], measured: &Measured) -> Self {
         let mut split = Split {
-            useful_max_s: 0.0,
+            outside_max_s: 0.0,
             runtime_s: ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max),
             without_transfer_s: None,
             low_s: 0.0,
@@ -116,16 +118,16 @@ impl Split {
         let (mut least_s, mut most_s) = (0.0f64, 0.0f64);
         for row in ranks {
             let (wall_s, mpi_s) = (row.wall_s.0, row.mpi_s.0);
-            let useful_s = (wall_s - mpi_s).max(0.0);
+            let outside_s = Useful::of_rank(row).outside_max_s;
             let known = measured.of_rank.get(&row.rank).copied().unwrap_or_default();
             let rest_s = known.rest_of(mpi_s);
-            // Where threads call MPI at once, their time may be more than the wall time.
-            let within = |waiting_s: f64| (useful_s + waiting_s).min(wall_s.max(useful_s));
-            split.useful_max_s = split.useful_max_s.max(useful_s);
-            split.low_s = split.low_s.max(within(known.waiting.low));
-            split.high_s = split.high_s.max(within(known.waiting.high + rest_s));
-            least_s = least_s.max(within(known.waiting.total));
-            most_s = most_s.max(within(known.waiting.total + rest_s));
+            // Waiting is that of all threads that call MPI.
+            let with = |waiting_s: f64| (outside_s + waiting_s / row.threads() as f64).min(wall_s);
+            split.outside_max_s = split.outside_max_s.max(outside_s);
+            split.low_s = split.low_s.max(with(known.waiting.low));
+            split.high_s = split.high_s.max(with(known.waiting.high + rest_s));
+            least_s = least_s.max(with(known.waiting.total));
+            most_s = most_s.max(with(known.waiting.total + rest_s));
             split.not_measured_s += rest_s;
             split.mpi_s += mpi_s;
         }
@@ -133,9 +135,10 @@ impl Split {
         split
     }
 
-    /// The largest useful time by the runtime without transfers: the value if it is known, and its bounds.
+    /// The largest time outside of MPI by the runtime without transfers: the value if it is known,
+    /// and its bounds.
     pub fn serialisation(&self) -> (Option<f64>, [Option<f64>; 2]) {
-        let of = |without_s: f64| ratio(self.useful_max_s, without_s);
+        let of = |without_s: f64| ratio(self.outside_max_s, without_s);
         (self.without_transfer_s.and_then(of), [of(self.high_s), of(self.low_s)])
     }
 
@@ -171,7 +174,7 @@ fn exact((value, bounds): (Option<f64>, [Option<f64>; 2])) -> Vec<Value> {
 }
 
 /// `85.0 (83.1 to 86.2)`, `85.0` where that is as good as exact, `40.0 to 100.0` if it is bounds alone.
-fn text((value, bounds): (Option<f64>, [Option<f64>; 2])) -> Value {
+pub fn text((value, bounds): (Option<f64>, [Option<f64>; 2])) -> Value {
     let [Some(low), Some(high)] = bounds else { return Value::Nothing };
     let [low, high] = [low, high].map(|bound| format!("{:.1}", 100.0 * bound));
     Value::Text(match value.map(|value| format!("{:.1}", 100.0 * value)) {
@@ -249,12 +252,12 @@ mod tests {
                 (9.5, 8.0, 8.0, Estimate::exact(7.0)),
             ]),
             split(&[(10.0, 5.0, 3.0, waiting), (9.0, 3.0, 3.0, waiting)]),
-            // Threads called MPI at once.
-            split(&[(2.0, 5.0, 5.0, waiting), (1.0, 0.5, 0.5, Estimate::exact(0.5))]),
+            // In MPI all the time.
+            split(&[(2.0, 2.0, 2.0, waiting), (1.0, 0.5, 0.5, Estimate::exact(0.5))]),
         ] {
             let (serialisation, [low, high]) = found.serialisation();
             let (transfer, [least, most]) = found.transfer();
-            let whole = found.useful_max_s / found.runtime_s;
+            let whole = found.outside_max_s / found.runtime_s;
             for (one, other) in [(serialisation, transfer), (low, most), (high, least)] {
                 if let (Some(one), Some(other)) = (one, other) {
                     assert!((one * other - whole).abs() < 1e-12, "{one} {other} {whole}");

@@ -114,7 +114,7 @@ impl<'v> Facts<'v> {
         let cells = std::mem::take(&mut groups.cells);
         let name = |key: &group::GroupKey| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
-        let efficiency = Efficiency::of_run(view).parallel();
+        let efficiency = Efficiency::of_run(view).parallel().map(|(value, _)| value);
         let (places, note) = match needs_places {
             true => {
                 let mut sites = Sites::needed(view, &SiteArgs::default(), &[])?;

@@ -1,19 +1,22 @@
 //! `ranks` with a row for each node, as always of an aggregate profile.
 
+use super::super::cores_used::{CORES_USED, cores_used, is_several};
 use super::{RanksArgs, SortKey};
+use crate::core_share::{share_of_node, share_of_node_on_core};
 use crate::output::Format;
 use crate::sheet::{self, Answer, Head, Sheet, Value};
 use crate::units::time;
+use crate::useful::Useful;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use mpisee_profile::Profile;
-use mpisee_profile::rows::{NodeRow, Row, Seconds, SpreadRow};
+use mpisee_profile::rows::{NodeRow, Row, SpreadRow};
 
 /// Columns that tables leave out where nothing is known.
 const CORE_COLUMNS: [&str; 6] =
     ["cores", "node_cpus", "cpu_share", "no_core_share", "no_core_max_s", "no_core_max_rank"];
 
-const HEADS: [Head; 16] = [
+const HEADS: [Head; 17] = [
     sheet::fixed("host", "HOST"),
     sheet::number("ranks", "RANKS"),
     sheet::fixed("members", "PROCS").or_none(),
@@ -30,6 +33,7 @@ const HEADS: [Head; 16] = [
     sheet::number("no_core_share", "% no core"),
     sheet::number("no_core_max_s", "No core max").hidden_at(1),
     sheet::number("no_core_max_rank", "of rank").or_none(),
+    sheet::number(CORES_USED, "Cores used").hidden_at(0),
 ];
 
 /// As [`super::answer`].
@@ -57,6 +61,8 @@ pub fn answer(args: &RanksArgs, view: &ProfileView, nodes: &[NodeRow]) -> Result
     let mut sheet = Sheet { name: "nodes", heads: HEADS.to_vec(), rows };
     if args.output.format() == Format::Table {
         sheet.keep_columns(|name, is_empty| !is_empty || !CORE_COLUMNS.contains(&name));
+        let used_several = nodes.iter().any(|row| is_several(row.cpu_s.map(|cpu_s| cpu_s.0), row.wall_s.0));
+        sheet.keep_columns(|name, _| name != CORES_USED || used_several);
     }
     let mut answer = Answer::new(view.profile(), sheet, None);
     answer.lead = spread(&nodes);
@@ -87,10 +93,8 @@ fn need_whole_nodes(args: &RanksArgs, view: &ProfileView, is_aggregate: bool) ->
 }
 
 fn cells(row: &NodeRow) -> Vec<Value> {
-    let of_wall = |time_s: Option<Seconds>| match time_s {
-        Some(time_s) if row.wall_s.0 > 0.0 => Value::Share(time_s.0 / row.wall_s.0),
-        _ => Value::Nothing,
-    };
+    let share = |share: Option<f64>| share.map_or(Value::Nothing, Value::Share);
+    let cpu_s = row.cpu_s.map(|cpu_s| cpu_s.0);
     let count = |number: Option<u32>| number.map_or(Value::Nothing, |number| Value::Count(number.into()));
     let cores = row.cpus_allowed.len();
     vec![
@@ -99,23 +103,31 @@ fn cells(row: &NodeRow) -> Vec<Value> {
         Value::Text(row.members.to_string()),
         Value::Seconds(row.wall_max_s.0),
         Value::Seconds(row.mpi_s.0 / row.ranks.max(1) as f64),
-        of_wall(Some(row.mpi_s)),
+        Value::share_of(row.mpi_s.0, thread_s(row)),
         Value::Seconds(row.mpi_min_s.0),
         Value::Count(row.mpi_min_rank.into()),
         Value::Seconds(row.mpi_max_s.0),
         Value::Count(row.mpi_max_rank.into()),
         if cores > 0 { Value::Count(cores) } else { Value::Nothing },
         count(row.node_cpus),
-        of_wall(row.cpu_s),
-        of_wall(row.cpu_wait_s),
+        share(share_of_node_on_core(row)),
+        share(share_of_node(row)),
         row.cpu_wait_max_s.map_or(Value::Nothing, |most_s| Value::Seconds(most_s.0)),
         count(row.cpu_wait_max_rank),
+        cores_used(cpu_s, row.wall_s.0 / row.ranks.max(1) as f64),
     ]
 }
 
-/// The part of the wall time of the node's ranks that was in MPI; 0 where they have none.
+/// The wall time of the node's ranks, of each thread that calls MPI.
+fn thread_s(row: &NodeRow) -> f64 {
+    let useful = Useful::of_node(row);
+    if useful.is_unknown { row.wall_s.0 } else { useful.thread_s }
+}
+
+/// The part of the wall time of the node's ranks that was in MPI, as the mean of their threads; 0
+/// where they have none.
 fn share_of_wall(row: &NodeRow) -> f64 {
-    if row.wall_s.0 > 0.0 { row.mpi_s.0 / row.wall_s.0 } else { 0.0 }
+    if row.wall_s.0 > 0.0 { row.mpi_s.0 / thread_s(row) } else { 0.0 }
 }
 
 /// Mean, least and most in a sentence.

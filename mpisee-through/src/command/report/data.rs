@@ -19,7 +19,7 @@ use crate::family_rows;
 use crate::filter::{CallFilter, kind_name};
 use crate::group::By;
 use crate::operation_sums;
-use crate::sheet::{Answer, Sheet, Value};
+use crate::sheet::{self, Answer, Sheet, Value};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
 use anyhow::Result;
@@ -75,6 +75,8 @@ pub struct Data<'a> {
     gpus: Option<Gpus>,
     /// The answers of commands, by their names.
     tables: BTreeMap<&'static str, Table>,
+    /// Notes on some of these answers, beside those on the profile.
+    caveats: BTreeMap<&'static str, Vec<String>>,
     /// Why a chart has nothing, by its name.
     missing: BTreeMap<&'static str, String>,
 }
@@ -136,6 +138,7 @@ impl<'a> Data<'a> {
             directory,
             axis: &axis,
             cut_off: all.cut_off.take().or(sizes_cut_off).or(regions_cut_off),
+            caveats: BTreeMap::new(),
             missing: BTreeMap::new(),
             tables: BTreeMap::new(),
         };
@@ -147,7 +150,7 @@ impl<'a> Data<'a> {
         let gpus = gathered.gpus()?;
         let advice = gathered.advice(&numbers)?;
         let processes = Processes::of(view, &axis);
-        let Gathered { cut_off, missing, tables, .. } = gathered;
+        let Gathered { cut_off, missing, caveats, tables, .. } = gathered;
         let kind = |name: &str| Operation::from_name(name).map(|operation| kind_name(operation.kind()));
         Ok(Data {
             generator: format!("mpisee-through {}", env!("CARGO_PKG_VERSION")),
@@ -173,6 +176,7 @@ impl<'a> Data<'a> {
             over_time,
             gpus,
             tables,
+            caveats,
             missing,
         })
     }
@@ -194,6 +198,7 @@ struct Gathered<'v, 'g> {
     directory: &'g Path,
     axis: &'g RankAxis,
     cut_off: Option<ProfileError>,
+    caveats: BTreeMap<&'static str, Vec<String>>,
     missing: BTreeMap<&'static str, String>,
     tables: BTreeMap<&'static str, Table>,
 }
@@ -305,6 +310,11 @@ impl<'v> Gathered<'v, '_> {
 
     fn add_table(&mut self, name: &'static str, answer: Answer) {
         self.cut_off = self.cut_off.take().or(answer.cut_off);
+        let of_profile = sheet::caveats(self.view.profile());
+        let own: Vec<String> = answer.caveats.into_iter().filter(|it| !of_profile.contains(it)).collect();
+        if !own.is_empty() {
+            self.caveats.insert(name, own);
+        }
         self.tables.extend(answer.sheets.first().map(|sheet| (name, Table::from(sheet))));
     }
 
@@ -348,12 +358,13 @@ impl Processes {
         for row in view.processes().ranks() {
             let Some(field) = axis.field(row.rank) else { continue };
             let host = hosts.number(&row.host);
-            let no_core_s = cores::share(row).map(|share| share * row.wall_s.0);
+            let of_wall_s = |share: Option<f64>| share.map(|share| share * row.wall_s.0);
+            let [cpu_s, no_core_s] = [cores::share_on_core(row), cores::share(row)].map(of_wall_s);
             let of_field =
                 sums.entry(field).or_insert(FieldSums { host, times_s: [0.0; 2], cores_s: [Some(0.0); 2] });
             of_field.times_s[0] += row.wall_s.0;
             of_field.times_s[1] += row.mpi_s.0;
-            for (sum, more) in of_field.cores_s.iter_mut().zip([row.cpu_s(), no_core_s]) {
+            for (sum, more) in of_field.cores_s.iter_mut().zip([cpu_s, no_core_s]) {
                 *sum = sum.zip(more).map(|(sum, more)| sum + more);
             }
         }

@@ -1,5 +1,6 @@
 //! The nodes of a profile with sums over ranks: what it has in place of single ranks.
 
+use crate::core_share::{share_of_node, share_of_node_on_core};
 use crate::units::to_nine_decimals;
 use crate::view::ProfileView;
 use mpisee_profile::rows::{NodeRow, Ranks, Seconds};
@@ -27,7 +28,7 @@ pub struct Nodes {
     mpi_min_rank: Vec<u32>,
     mpi_max_s: Vec<f64>,
     mpi_max_rank: Vec<u32>,
-    /// Sums over ranks; none where unknown of some.
+    /// Sums over ranks, as shares of their wall time by it; none where unknown of some.
     cpu_s: Vec<Option<f64>>,
     no_core_s: Vec<Option<f64>>,
 }
@@ -49,7 +50,7 @@ impl Nodes {
         let last = &nodes[nodes.len() - 1].1.host;
         let name = if nodes.len() > 1 { format!("{} to {last}", node.host) } else { node.host.clone() };
         let sum = |of: fn(&NodeRow) -> f64| to_nine_decimals(nodes.iter().map(|(_, row)| of(row)).sum());
-        let known = |of: fn(&NodeRow) -> Option<Seconds>| {
+        let known = |of: &dyn Fn(&NodeRow) -> Option<Seconds>| {
             let sum: Option<f64> = nodes.iter().map(|(_, row)| of(row).map(|time| time.0)).sum();
             sum.map(to_nine_decimals)
         };
@@ -66,8 +67,9 @@ impl Nodes {
         self.mpi_min_rank.push(least.1);
         self.mpi_max_s.push(most.0);
         self.mpi_max_rank.push(most.1);
-        self.cpu_s.push(known(|row| row.cpu_s));
-        self.no_core_s.push(known(|row| row.cpu_wait_s));
+        let of_wall = |share: Option<f64>, row: &NodeRow| share.map(|share| Seconds(share * row.wall_s.0));
+        self.cpu_s.push(known(&|row| of_wall(share_of_node_on_core(row), row)));
+        self.no_core_s.push(known(&|row| of_wall(share_of_node(row), row)));
     }
 }
 

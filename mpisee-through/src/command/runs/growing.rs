@@ -87,7 +87,7 @@ impl PartGrowth {
         };
         let share = |&(_, setting): &(f64, &Setting)| {
             median(&setting.each(|run| {
-                let whole_s = run.runtime_s * run.ranks as f64;
+                let whole_s = run.efficiency.run_s();
                 if whole_s > 0.0 { run.part(part).time_s / whole_s } else { 0.0 }
             }))
         };
@@ -225,7 +225,7 @@ impl<'s> Growing<'s> {
     fn row(&self, part: &PartGrowth) -> Vec<String> {
         let percent = |share: f64| format!("{:.1}", 100.0 * share);
         let mut row = vec![part.part.0.clone(), part.part.1.clone()];
-        row.extend(part.shares.iter().map(|&share| percent(share)));
+        row.extend(part.shares.iter().map(|&share| Value::share_of(share, 1.0).in_table()));
         if self.has_models() {
             let there = self.share_beyond(part);
             let cell = |of: fn(Prediction) -> f64| there.map_or("-".to_owned(), |there| percent(of(there)));
@@ -390,7 +390,7 @@ pub fn part_sheet(all: &[Growing<'_>]) -> Sheet {
                     Value::Number(point.0),
                     Value::Count(setting.ranks()),
                     Value::Seconds(sums.time_s),
-                    Value::Share(part.shares[index]),
+                    Value::share_of(part.shares[index], 1.0),
                     Value::Number(sums.calls),
                     Value::Number(sums.bytes),
                 ]);

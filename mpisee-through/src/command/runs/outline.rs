@@ -96,7 +96,7 @@ impl Outline {
                 start: run.start.clone(),
                 runtime_s: to_nine_decimals(run.runtime_s),
                 mpi_s: to_nine_decimals(run.mpi_s / run.ranks.max(1) as f64),
-                outside_s: to_nine_decimals(run.efficiency.useful_s / run.ranks.max(1) as f64),
+                outside_s: to_nine_decimals(run.efficiency.useful.outside_s / run.ranks.max(1) as f64),
             }));
         }
         for (series, growing) in comparison.series.iter().zip(&comparison.growing) {

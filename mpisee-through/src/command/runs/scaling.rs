@@ -13,7 +13,7 @@ pub struct Measured {
     pub wall: Spread,
     /// Of the run with the median time.
     pub factors: Factors,
-    /// Over all ranks, the time outside of MPI of that run.
+    /// Over all ranks, the useful time of that run.
     useful_s: f64,
 }
 
@@ -22,7 +22,7 @@ impl Measured {
     pub fn of(setting: &Setting) -> Result<Self> {
         let run = setting.median_run();
         let factors = Factors::of(&ProfileView::open(&run.path)?);
-        let useful_s = run.efficiency.useful_s;
+        let useful_s = run.efficiency.useful.on_core_or_outside()[0].value;
         Ok(Measured { wall: Spread::of(&setting.each(|run| run.runtime_s)), factors, useful_s })
     }
 }
@@ -33,7 +33,8 @@ struct Scaled {
     speedup: Option<f64>,
     /// The speedup by what it would be if time went down as ranks go up; of weak scaling, the first time by this one.
     efficiency: Option<f64>,
-    /// Of the time outside of MPI, summed over ranks, that of the first setting by this one; of weak scaling by rank.
+    /// Of the useful time, summed over ranks, that of the first setting by this one; of weak
+    /// scaling by rank.
     computation: Option<f64>,
 }
 
@@ -58,7 +59,7 @@ impl Scaled {
 }
 
 /// For programs.
-const EXACT_HEADS: [Head; 21] = [
+const EXACT_HEADS: [Head; 22] = [
     sheet::number("setting", "SETTING"),
     sheet::number("series", "SERIES"),
     sheet::fixed("command", "COMMAND"),
@@ -78,12 +79,13 @@ const EXACT_HEADS: [Head; 21] = [
     sheet::number("communication_efficiency", "CE %"),
     sheet::number("serialisation_efficiency", "SerE %"),
     sheet::number("transfer_efficiency", "TE %"),
+    sheet::number("core_availability", "CA %"),
     sheet::number("computation_scaling", "Computation %"),
     sheet::fixed("outliers", "OUTLIERS"),
 ];
 
 /// For people, without what the heading of a series says.
-const HEADS: [Head; 14] = [
+const HEADS: [Head; 15] = [
     sheet::number("value", "VALUE"),
     sheet::number("ranks", "RANKS"),
     sheet::number("runs", "RUNS").hidden_at(2),
@@ -97,15 +99,16 @@ const HEADS: [Head; 14] = [
     sheet::number("communication_efficiency", "CE %").hidden_at(4),
     sheet::number("serialisation_efficiency", "SerE %").hidden_at(0),
     sheet::number("transfer_efficiency", "TE %").hidden_at(0),
+    sheet::number("core_availability", "CA %").hidden_at(4),
     sheet::number("computation_scaling", "Computation %").hidden_at(3),
 ];
 
 /// The cells from the run time on, but for the range of times.
 fn cells(measured: &Measured, scaled: Scaled, speedup: fn(f64) -> Value) -> Vec<Value> {
     let share = |share: Option<f64>| share.map_or(Value::Nothing, Value::Share);
-    let Factors { parallel, load_balance, communication, serialisation, transfer } = measured.factors;
+    let Factors { parallel, load_balance, communication, serialisation, transfer, cores } = measured.factors;
     let mut cells = vec![scaled.speedup.map_or(Value::Nothing, speedup), share(scaled.efficiency)];
-    cells.extend([parallel, load_balance, communication, serialisation, transfer].map(share));
+    cells.extend([parallel, load_balance, communication, serialisation, transfer, cores].map(share));
     cells.push(share(scaled.computation));
     cells
 }

@@ -134,13 +134,12 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     };
     let is_without_mpi = view.run().is_without_mpi();
     let outside = if is_without_mpi { OUTSIDE_OF_NCCL } else { OUTSIDE };
-    add(outside, (efficiency.useful_s - nccl_s).max(0.0));
+    add(outside, (efficiency.useful.outside_s - nccl_s).max(0.0));
     let processes = view.processes();
-    let at_end_s = processes.wall_max_s() * processes.count() as f64 - processes.wall_s();
-    // What rounding leaves of equal times is nothing; and where ranks ended without MPI_Finalize, or are without MPI, none waited
-    // there.
+    let at_end_s = processes.early_s();
+    // Where ranks ended without MPI_Finalize, or are without MPI, none waited there.
     let have_finalized = !interrupted::is_of(view.run()) && !is_without_mpi;
-    if at_end_s > 1e-12 * processes.wall_s() && have_finalized {
+    if at_end_s > 0.0 && have_finalized {
         add(AT_END, at_end_s);
     }
     Ok(parts)

@@ -152,7 +152,9 @@ impl<'s> Variation<'s> {
         if !self.setting.runs.iter().all(|run| run.is_without_mpi) {
             rows.extend([
                 row("MPI time, mean over ranks", &|run| per_rank(run.mpi_s, run)),
-                row("time outside of MPI, mean over ranks", &|run| per_rank(run.efficiency.useful_s, run)),
+                row("time outside of MPI, mean over ranks", &|run| {
+                    per_rank(run.efficiency.useful.outside_s, run)
+                }),
             ]);
         }
         Sheet { name: "run", heads: RUN_HEADS.to_vec(), rows }

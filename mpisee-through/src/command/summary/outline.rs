@@ -21,8 +21,9 @@ pub struct Outline {
     pub start: String,
     /// Of the rank that took longest.
     pub wall_s: f64,
-    /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
-    pub mpi_share: f64,
+    /// MPI time of all ranks by wall time of all ranks, of each thread that calls MPI, from 0 to 1;
+    /// `None` where that is not known.
+    pub mpi_share: Option<f64>,
     /// False if a rank is missing, or ended without `MPI_Finalize`.
     pub complete: bool,
 }
@@ -31,7 +32,6 @@ pub struct Outline {
 pub fn outline(profile: &Path) -> Result<Outline> {
     let view = ProfileView::open(profile)?;
     let (run, processes) = (view.run(), view.processes());
-    let wall_s = processes.wall_s();
     Ok(Outline {
         program: view.program(),
         command: run.command.clone(),
@@ -39,7 +39,7 @@ pub fn outline(profile: &Path) -> Result<Outline> {
         nodes: run.nodes,
         start: run.start.clone(),
         wall_s: to_nine_decimals(processes.wall_max_s()),
-        mpi_share: if wall_s > 0.0 { to_nine_decimals(processes.mpi_s() / wall_s) } else { 0.0 },
+        mpi_share: processes.mpi_share().map(to_nine_decimals),
         complete: run.complete,
     })
 }

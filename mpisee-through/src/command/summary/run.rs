@@ -43,7 +43,7 @@ pub struct RunSummary<'a> {
     /// Over all ranks.
     mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
-    mpi_share_of_wall: f64,
+    mpi_share_of_wall: Option<f64>,
     /// The ranks that were ready to run and had no core, with the part of their time, in a sentence.
     no_core: Option<String>,
     /// The time of the profiler: seconds, mean over ranks, with the range in which it lies if calls were measured; by the ranks' wall
@@ -123,7 +123,7 @@ impl<'a> RunSummary<'a> {
             wall_max_s: to_nine_decimals(processes.wall_max_s()),
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_s: to_nine_decimals(mpi_s),
-            mpi_share_of_wall: if wall_s > 0.0 { to_nine_decimals(mpi_s / wall_s) } else { 0.0 },
+            mpi_share_of_wall: processes.mpi_share().map(to_nine_decimals),
             no_core: lack.as_ref().map(cores::Lack::sentence),
             profiler_mean_s: mean(run.profiler.time_s),
             profiler_mean_range_s: (run.profiler.sampled_calls > 0)
@@ -180,12 +180,12 @@ impl<'a> RunSummary<'a> {
             ),
         ));
         if self.mpi_library != WITHOUT_MPI {
-            let share = 100.0 * self.mpi_share_of_wall;
+            let share = match self.mpi_share_of_wall {
+                Some(share) => format!("{:.1} % of wall time", 100.0 * share),
+                None => "of threads that were in MPI at once".to_owned(),
+            };
             let [mean, all] = [self.mpi_mean_s, self.mpi_s].map(time);
-            lines.push((
-                "MPI time",
-                format!("{mean} (mean over ranks), {share:.1} % of wall time; {all} over all ranks"),
-            ));
+            lines.push(("MPI time", format!("{mean} (mean over ranks), {share}; {all} over all ranks")));
         }
         lines.extend(self.no_core.clone().map(|sentence| ("Cores", sentence)));
         if self.profiler_call_ns > 0.0 {

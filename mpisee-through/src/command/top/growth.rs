@@ -8,7 +8,7 @@ pub struct Growth {
     /// Seconds between the looks; of several nodes the longest interval.
     pub interval_s: f64,
     /// Seconds of ranks: the number of those that run.
-    pub rank_seconds: f64,
+    pub thread_seconds: f64,
     /// By name.
     pub comms: BTreeMap<String, CommGrowth>,
 }
@@ -26,7 +26,7 @@ impl Growth {
     /// Adds that of other nodes.
     pub fn join(&mut self, other: Growth) {
         self.interval_s = self.interval_s.max(other.interval_s);
-        self.rank_seconds += other.rank_seconds;
+        self.thread_seconds += other.thread_seconds;
         for (name, more) in other.comms {
             let comm = self.comms.entry(name).or_default();
             comm.calls += more.calls;

@@ -60,6 +60,8 @@ pub struct Rank {
     pub elapsed_s: f64,
     /// Where its threads are, the longest stay first.
     pub calls: Vec<CurrentCall>,
+    /// The threads that call MPI, as many as lived at once; 0 if none has yet.
+    pub threads: u64,
     /// How often it completed a collective, by communicator.
     pub completed: HashMap<(String, Operation), u64>,
     /// Its messages, if it is in a call.
@@ -220,6 +222,7 @@ impl Job {
             host: snapshot.host.clone(),
             ended: !segment.is_running,
             elapsed_s: clock.since(snapshot.start_ticks),
+            threads: snapshot.threads() as u64,
             calls: of_snapshot(snapshot, &names, clock, place),
             completed: HashMap::new(),
             traffic: Traffic::default(),
@@ -318,12 +321,16 @@ impl Job {
             };
             comms.insert(name.clone(), growth);
         }
-        Growth { interval_s, rank_seconds: per_second(self.rank_seconds() - before.rank_seconds()), comms }
+        let more_s = self.ranks.iter().map(|(number, rank)| {
+            let old_s = before.ranks.get(number).map_or(0.0, |old| old.elapsed_s);
+            (rank.elapsed_s - old_s) * rank.threads.max(1) as f64
+        });
+        Growth { interval_s, thread_seconds: per_second(more_s.sum()), comms }
     }
 
-    /// Seconds of all ranks here.
-    pub fn rank_seconds(&self) -> f64 {
-        self.ranks.values().map(|rank| rank.elapsed_s).sum()
+    /// Seconds of all ranks here, of each of their threads that call MPI.
+    pub fn thread_seconds(&self) -> f64 {
+        self.ranks.values().map(|rank| rank.elapsed_s * rank.threads.max(1) as f64).sum()
     }
 
     /// Returns whether no process of it runs any more.

@@ -77,6 +77,9 @@ struct PartRank {
     ended: bool,
     elapsed_s: f64,
     elapsed_before_s: f64,
+    /// See [`Rank::threads`].
+    #[serde(default)]
+    threads: u64,
     may_act_unseen: bool,
     is_stopped: bool,
     is_still: bool,
@@ -342,6 +345,7 @@ impl PartRank {
             ended: state.ended,
             elapsed_s: state.elapsed_s,
             elapsed_before_s,
+            threads: state.threads,
             may_act_unseen: state.may_act_unseen,
             is_stopped: state.is_stopped,
             is_still,
@@ -377,6 +381,7 @@ impl PartRank {
             host: self.host,
             ended: self.ended,
             elapsed_s: self.elapsed_s,
+            threads: self.threads,
             may_act_unseen: self.may_act_unseen,
             is_stopped: self.is_stopped,
             is_still: self.is_still,
@@ -507,7 +512,7 @@ mod tests {
         let jobs = joined(vec![part(2, "n2"), part(0, "n1")]).unwrap();
         let [(before, now)] = jobs.as_slice() else { panic!("one job") };
         assert_eq!(now.here(), whole.here());
-        assert_eq!(before.rank_seconds(), golden::job(0.0).rank_seconds());
+        assert_eq!(before.thread_seconds(), golden::job(0.0).thread_seconds());
         for (rank, state) in &whole.ranks {
             assert_eq!(now.ranks[rank].calls.len(), state.calls.len());
             let names = |rank: &Rank| rank.calls.iter().map(CurrentCall::name).collect::<Vec<_>>();

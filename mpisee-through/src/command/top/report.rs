@@ -71,7 +71,7 @@ impl Report {
         let growth = now.growth.as_ref();
         let growth = growth.map_or_else(|| Cow::Owned(now.growth_since(before)), Cow::Borrowed);
         let interval_s = growth.interval_s;
-        let all_s = now.rank_seconds();
+        let all_s = now.thread_seconds();
         let rate = |part: f64, whole: f64| if whole > 0.0 { to_nine_decimals(part / whole) } else { 0.0 };
         let mut rows: Vec<Row> = Vec::new();
         for (name, comm) in &now.comms {
@@ -87,7 +87,7 @@ impl Report {
                 share_of_time: rate(comm.time_s, all_s),
                 interval_calls_per_s: to_nine_decimals(more.calls),
                 interval_bytes_per_s: to_nine_decimals(more.bytes),
-                interval_share_of_time: rate(more.time_s, growth.rank_seconds),
+                interval_share_of_time: rate(more.time_s, growth.thread_seconds),
             });
         }
         let of = |part: fn(&Row) -> f64| rows.iter().map(part).sum::<f64>();

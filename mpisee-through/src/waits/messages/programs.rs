@@ -349,31 +349,36 @@ fn tallies(kind: StratumKey) -> ([Tally; 3], Vec<(u32, Vec<Finding>)>) {
 
 #[test]
 fn intervals_have_the_true_values_of_100_programs_of_each_kind() {
-    for kind in KINDS {
-        let ([waiting, suffered, caused], findings) = tallies(kind);
-        assert!(waiting.share() >= 0.93, "{kind:?}: {} of {}", waiting.inside, waiting.all);
-        assert!(suffered.share() >= 0.93, "{kind:?}: {} of {}", suffered.inside, suffered.all);
-        assert!(caused.share() >= 0.93, "{kind:?}: {} of {}", caused.inside, caused.all);
-        // An interval that has everything would say nothing.
-        let most = if kind == StratumKey::UnequalCounts { 0.3 } else { 0.15 };
-        assert!(waiting.width() < most, "{kind:?}: ± {}", waiting.width());
-        assert!(waiting.error() < 0.1, "{kind:?}: {}", waiting.error());
-        let right = |late: u32, found: &[Finding]| match (kind, found) {
-            (StratumKey::AlwaysLate, [Finding::LateEnd(LateEnd::Sender, ranks)]) => ranks == &[late as usize],
-            (StratumKey::Gather, [Finding::LateEnd(LateEnd::HotReceiver, ranks)]) => ranks == &[0],
-            _ => false,
-        };
-        // Those who wait for the late rank come late to others, and may be named with it.
-        let has_late = |late: u32, found: &[Finding]| match (kind, found) {
-            (StratumKey::AlwaysLate, [Finding::LateEnd(_, ranks)]) => ranks.contains(&(late as usize)),
-            _ => false,
-        };
-        let found = findings.iter().filter(|(late, found)| right(*late, found)).count();
-        let is_wrong = |(late, found): &&(u32, Vec<Finding>)| {
-            !found.is_empty() && !right(*late, found) && !has_late(*late, found)
-        };
-        let wrong: Vec<_> = findings.iter().filter(is_wrong).collect();
-        let least = if [StratumKey::AlwaysLate, StratumKey::Gather].contains(&kind) { 90 } else { 0 };
-        assert!(found >= least && wrong.len() <= 1, "{kind:?}: {found} found, {wrong:?}");
-    }
+    std::thread::scope(|scope| {
+        KINDS.iter().for_each(|&kind| drop(scope.spawn(move || has_true_values(kind))))
+    });
+}
+
+/// Asserts what intervals and findings of 100 programs of a kind have.
+fn has_true_values(kind: StratumKey) {
+    let ([waiting, suffered, caused], findings) = tallies(kind);
+    assert!(waiting.share() >= 0.93, "{kind:?}: {} of {}", waiting.inside, waiting.all);
+    assert!(suffered.share() >= 0.93, "{kind:?}: {} of {}", suffered.inside, suffered.all);
+    assert!(caused.share() >= 0.93, "{kind:?}: {} of {}", caused.inside, caused.all);
+    // An interval that has everything would say nothing.
+    let most = if kind == StratumKey::UnequalCounts { 0.3 } else { 0.15 };
+    assert!(waiting.width() < most, "{kind:?}: ± {}", waiting.width());
+    assert!(waiting.error() < 0.1, "{kind:?}: {}", waiting.error());
+    let right = |late: u32, found: &[Finding]| match (kind, found) {
+        (StratumKey::AlwaysLate, [Finding::LateEnd(LateEnd::Sender, ranks)]) => ranks == &[late as usize],
+        (StratumKey::Gather, [Finding::LateEnd(LateEnd::HotReceiver, ranks)]) => ranks == &[0],
+        _ => false,
+    };
+    // Those who wait for the late rank come late to others, and may be named with it.
+    let has_late = |late: u32, found: &[Finding]| match (kind, found) {
+        (StratumKey::AlwaysLate, [Finding::LateEnd(_, ranks)]) => ranks.contains(&(late as usize)),
+        _ => false,
+    };
+    let found = findings.iter().filter(|(late, found)| right(*late, found)).count();
+    let is_wrong = |(late, found): &&(u32, Vec<Finding>)| {
+        !found.is_empty() && !right(*late, found) && !has_late(*late, found)
+    };
+    let wrong: Vec<_> = findings.iter().filter(is_wrong).collect();
+    let least = if [StratumKey::AlwaysLate, StratumKey::Gather].contains(&kind) { 90 } else { 0 };
+    assert!(found >= least && wrong.len() <= 1, "{kind:?}: {found} found, {wrong:?}");
 }

@@ -1,0 +1,222 @@
+//! The time of ranks outside of MPI, and what of it they were on a core.
+//!
+//! The kernel counts the time that threads were ready to run and had no core, and not whether they
+//! were in MPI. What of it was outside of MPI lies between two ends; the value between is that of
+//! cores that lacked as often outside of MPI as in it.
+
+use crate::core_share::{share, share_of_node};
+use mpisee_profile::rows::{NodeRow, RankRow, RegionRow, RegionTotalRow};
+
+/// A time in seconds, between two ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Between {
+    pub value: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+impl Between {
+    pub fn exact(value: f64) -> Self {
+        Between { value, low: value, high: value }
+    }
+
+    pub fn map(self, change: impl Fn(f64) -> f64) -> Self {
+        Between { value: change(self.value), low: change(self.low), high: change(self.high) }
+    }
+
+    fn with(self, other: Self, join: impl Fn(f64, f64) -> f64) -> Self {
+        Between {
+            value: join(self.value, other.value),
+            low: join(self.low, other.low),
+            high: join(self.high, other.high),
+        }
+    }
+}
+
+/// The time of one thread of a rank, in a run or in a region: the mean over those that call MPI.
+#[derive(Clone, Copy, Debug)]
+struct OneThread {
+    wall_s: f64,
+    mpi_s: f64,
+}
+
+impl OneThread {
+    fn outside_s(self) -> f64 {
+        // Beyond the wall time is what rounding adds.
+        (self.wall_s - self.mpi_s).max(0.0)
+    }
+
+    /// The time outside of MPI on a core, where the thread had none for a time that is known or
+    /// between two ends.
+    fn on_core(self, without_core: Between) -> Between {
+        let outside_s = self.outside_s();
+        let part = if self.wall_s > 0.0 { outside_s / self.wall_s } else { 0.0 };
+        let Between { value, low, high } = without_core;
+        Between {
+            value: outside_s - value * part,
+            low: outside_s - high.min(outside_s),
+            high: outside_s - (low - self.mpi_s).max(0.0).min(outside_s),
+        }
+    }
+}
+
+/// The time outside of MPI of some ranks, in the run or in a region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Useful {
+    /// The threads that call MPI, over all ranks.
+    pub threads: f64,
+    /// The most of a rank.
+    pub most_threads: u64,
+    /// Over the threads that call MPI, the wall time, and what of it was outside of MPI.
+    pub thread_s: f64,
+    pub outside_s: f64,
+    /// The most of a rank, as the mean of its threads.
+    pub outside_max_s: f64,
+    /// The same on a core: the sum, and the most of a rank. `None` where it was not measured.
+    pub on_core: Option<[Between; 2]>,
+    /// True if threads were in MPI at once and it is unknown how many, so that nothing of this is
+    /// known.
+    pub is_unknown: bool,
+}
+
+impl Default for Useful {
+    /// Of no rank.
+    fn default() -> Self {
+        Useful {
+            threads: 0.0,
+            most_threads: 0,
+            thread_s: 0.0,
+            outside_s: 0.0,
+            outside_max_s: 0.0,
+            on_core: Some([Between::default(); 2]),
+            is_unknown: false,
+        }
+    }
+}
+
+impl Useful {
+    /// That of a rank.
+    pub fn of_rank(row: &RankRow) -> Self {
+        let without_core = share(row).map(|share| Between::exact(share * row.wall_s.0));
+        Useful::of_thread(row, row.wall_s.0, row.mpi_s.0, without_core)
+    }
+
+    /// That of a rank in a region.
+    pub fn of_region(row: &RegionRow, rank: &RankRow) -> Self {
+        let without_core = share(rank).map(|share| without_core(row, rank, share));
+        Useful::of_thread(rank, row.wall_s.0, row.mpi_s.0, without_core)
+    }
+
+    fn of_thread(rank: &RankRow, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
+        let threads = rank.threads();
+        let count = threads as f64;
+        let one = OneThread { wall_s, mpi_s: mpi_s / count };
+        let on_core = without_core.map(|without_core| one.on_core(without_core));
+        Useful {
+            threads: count,
+            most_threads: threads,
+            thread_s: count * wall_s,
+            outside_s: count * one.outside_s(),
+            outside_max_s: one.outside_s(),
+            on_core: on_core.map(|on_core| [on_core.map(|time_s| count * time_s), on_core]),
+            is_unknown: is_beyond(one.mpi_s, wall_s),
+        }
+    }
+
+    /// That of the ranks of a node.
+    pub fn of_node(row: &NodeRow) -> Self {
+        let threads = row.mpi_threads.unwrap_or(row.ranks).max(1) as f64;
+        let lost = share_of_node(row);
+        let without_core = |wall_s: f64| lost.map(|share| Between::exact(share * wall_s));
+        let times = [row.wall_s, row.mpi_s, row.useful_s, row.useful_max_s].map(|time_s| time_s.0);
+        Useful::of_sums(row.ranks, threads, times, without_core)
+    }
+
+    /// That of ranks in a region, of which there are sums alone; `run` is that of the run, of
+    /// `ranks` ranks.
+    pub fn of_region_total(row: &RegionTotalRow, run: &Useful, ranks: u64) -> Self {
+        let threads = run.threads * row.ranks.max(1) as f64 / ranks.max(1) as f64;
+        // At most as much as in the run, and as long as that is true of each, about as much of the
+        // time.
+        let lost =
+            run.on_core.filter(|_| run.outside_s > 0.0).map(|[sum, _]| 1.0 - sum.value / run.outside_s);
+        let without_core =
+            |wall_s: f64| lost.map(|share| Between { value: share * wall_s, low: 0.0, high: wall_s });
+        let times = [row.wall_s, row.mpi_s, row.useful_s, row.useful_max_s].map(|time_s| time_s.0);
+        let sums = Useful::of_sums(row.ranks, threads, times, without_core);
+        Useful { is_unknown: sums.is_unknown || run.is_unknown, ..sums }
+    }
+
+    /// Of ranks of which the sums of the wall time, the time in MPI and the time outside of it are
+    /// known, and the most of the last.
+    fn of_sums(
+        ranks: u64,
+        threads: f64,
+        [wall_s, mpi_s, outside_s, outside_max_s]: [f64; 4],
+        without_core: impl Fn(f64) -> Option<Between>,
+    ) -> Self {
+        let ranks = ranks.max(1) as f64;
+        let one = OneThread { wall_s: wall_s / ranks, mpi_s: mpi_s / threads };
+        let on_core = without_core(one.wall_s).map(|without_core| {
+            let part = match one.outside_s() {
+                0.0 => Between::default(),
+                whole_s => one.on_core(without_core).map(|on_core_s| on_core_s / whole_s),
+            };
+            // The rank with most may have lacked a core more or less than the others.
+            let of_most = Between { high: 1.0, ..part };
+            [part.map(|part| part * outside_s), of_most.map(|part| part * outside_max_s)]
+        });
+        Useful {
+            threads,
+            most_threads: (threads / ranks).ceil() as u64,
+            thread_s: outside_s + mpi_s,
+            outside_s,
+            outside_max_s,
+            on_core,
+            is_unknown: threads <= ranks && is_beyond(outside_s + mpi_s, wall_s),
+        }
+    }
+
+    /// Adds that of other ranks.
+    pub fn add(&mut self, other: Useful) {
+        self.threads += other.threads;
+        self.most_threads = self.most_threads.max(other.most_threads);
+        self.thread_s += other.thread_s;
+        self.outside_s += other.outside_s;
+        self.outside_max_s = self.outside_max_s.max(other.outside_max_s);
+        self.on_core = self.on_core.zip(other.on_core).map(|([sum, most], [more, other])| {
+            [sum.with(more, |sum, more| sum + more), most.with(other, f64::max)]
+        });
+        self.is_unknown |= other.is_unknown;
+    }
+
+    /// The sum of the useful time and the most of a rank: on a core as far as that was measured.
+    pub fn on_core_or_outside(&self) -> [Between; 2] {
+        self.on_core.unwrap_or([self.outside_s, self.outside_max_s].map(Between::exact))
+    }
+}
+
+/// Returns whether a time in MPI is longer than the wall time, beyond what rounding explains: only
+/// calls of several threads can be.
+fn is_beyond(mpi_s: f64, wall_s: f64) -> bool {
+    mpi_s > wall_s * (1.0 + 1e-6)
+}
+
+/// The time in a region that a rank had no core, which it had not in `share` of its time. Of one
+/// thread it is known when it was on none: it lacked one then, or slept, which it did no longer
+/// than in the run.
+fn without_core(row: &RegionRow, rank: &RankRow, share: f64) -> Between {
+    let wall_s = row.wall_s.0;
+    let most_s = (share * rank.wall_s.0).min(wall_s);
+    let (run_s, cpu_s) = (rank.wall_s.0, rank.cpu_s().unwrap_or(0.0));
+    let slept_s = run_s - cpu_s - share * run_s;
+    let ends = match row.cpu_s {
+        Some(on_core) if slept_s >= 0.0 => {
+            let off_s = (wall_s - on_core.0).max(0.0);
+            let most_s = most_s.min(off_s);
+            [(off_s - slept_s).clamp(0.0, most_s), most_s]
+        }
+        _ => [0.0, most_s],
+    };
+    Between { value: (share * wall_s).clamp(ends[0], ends[1]), low: ends[0], high: ends[1] }
+}
