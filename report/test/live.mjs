@@ -137,13 +137,13 @@ try {
   const first = await open(1280, "light");
   const job = await first.locator('[data-key="running-region"] tbody a').getAttribute("href");
   await first.context().close();
-  for (const width of WIDTHS) {
-    for (const theme of THEMES) {
-      await look("lists", "", width, theme);
-      await look("job", job, width, theme);
-      await look("history", "#history", width, theme);
-    }
-  }
+  // A page waits for frames most of the time.
+  const looks = WIDTHS.flatMap((width) => THEMES.map(async (theme) => {
+    await look("lists", "", width, theme);
+    await look("job", job, width, theme);
+    await look("history", "#history", width, theme);
+  }));
+  await Promise.all(looks);
   assert.deepEqual(complaints, []);
 } finally {
   await browser.close();

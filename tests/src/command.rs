@@ -8,11 +8,14 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// The time after which a command is taken to hang. It is far longer than a command takes on a busy machine.
+pub const LIMIT: Duration = Duration::from_secs(600);
+
 /// Runs `mpisee-through`.
 pub fn through(arguments: &[&str]) -> Output {
     let mut command = Command::new(dist().join("bin/mpisee-through"));
     command.args(arguments).stdin(Stdio::null());
-    within(Duration::from_secs(60), &mut command)
+    within(LIMIT, &mut command)
 }
 
 /// Runs a command; one that takes longer than `limit` is killed with all that it started, and fails the test.

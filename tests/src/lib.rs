@@ -17,7 +17,7 @@ pub mod run;
 pub mod signal;
 pub mod soak;
 
-pub use command::{through, within};
+pub use command::{LIMIT, through, within};
 pub use mpi::{ADDRESS_SANITIZER, Mpi};
 pub use mpisee_case::case;
 pub use nodes::Cluster;

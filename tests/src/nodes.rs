@@ -2,11 +2,10 @@
 //! made of namespaces (namespaces(7)) inside of namespaces that belong to the test alone. The machine itself is not
 //! changed, and what was made ends with the test, however that ends.
 
-use crate::{Mpi, harness, root, within};
+use crate::{LIMIT, Mpi, harness, root, within};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 /// Nodes `n1`, `n2` …, and the host `login` on which launchers run.
 pub struct Cluster {
@@ -135,7 +134,7 @@ impl Cluster {
 
     /// Runs a command on a node, with success; what it prints.
     pub fn run(&self, host: &str, command: &Command) -> String {
-        let output = within(Duration::from_secs(60), &mut self.on(host, command));
+        let output = within(LIMIT, &mut self.on(host, command));
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{command:?} on {host}: {stderr}");
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -1,15 +1,15 @@
 //! A folder to run a program in, with a folder for its segments, and the command that ran there.
 
 use crate::signal::{self, SIGKILL, SIGTERM};
-use crate::{Cluster, Mpi, Tables, dist, within};
+use crate::{Cluster, LIMIT, Mpi, Tables, dist, within};
 use mpisee_collect::process;
 use std::ffi::c_int;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The time that a command or a wait may take.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The time for which a launcher may wait for ranks that are dead.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A folder that contains an empty one for segments; removed with this.
 pub struct Place(tempfile::TempDir);
@@ -229,7 +229,7 @@ impl Staying {
         signal::send(signal, self.0.id());
         let begin = Instant::now();
         while self.0.try_wait().is_ok_and(|status| status.is_none()) {
-            if begin.elapsed() > LIMIT {
+            if begin.elapsed() > PATIENCE {
                 let name = std::fs::read_to_string(format!("/proc/{}/comm", self.0.id())).unwrap_or_default();
                 signal::send(SIGKILL, self.0.id());
                 assert!(std::thread::panicking() || name.starts_with("mpirun"), "{name} does not end");

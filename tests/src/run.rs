@@ -1,7 +1,7 @@
 //! A program that runs under the profiler, and what it leaves.
 
 use crate::command::run_within;
-use crate::{Cluster, Mpi, Place, Tables, dist, place, root, through};
+use crate::{Cluster, LIMIT, Mpi, Place, Tables, dist, place, root, through};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl<'m> Run<'m> {
             variables: Vec::new(),
             cluster: None,
             exit_code: 0,
-            limit: Duration::from_secs(240),
+            limit: LIMIT,
             tries: 1,
         }
     }
@@ -59,7 +59,7 @@ impl<'m> Run<'m> {
     /// profiler.
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;
-        self.limit = Duration::from_secs(60);
+        self.limit = Duration::from_secs(120);
         self
     }
 

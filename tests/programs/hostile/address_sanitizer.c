@@ -7,7 +7,7 @@ const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "detect_leaks=0"; }
 
 int main(int argc, char **argv) {
-    watchdog(40);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Barrier(MPI_COMM_WORLD);
     puts("ran");

@@ -8,7 +8,7 @@
 int main(int argc, char **argv) {
     MPI_Comm dup;
     int with = !is(argc, argv, "nocomm");
-    watchdog(25);
+    watchdog();
     if (launched_rank() == 1) {
         PMPI_Init(&argc, &argv);
         if (with) {

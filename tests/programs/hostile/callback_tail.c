@@ -13,7 +13,7 @@ static int delete(MPI_Comm comm, int key, void *attribute, void *extra) {
 int main(int argc, char **argv) {
     int key;
     MPI_Comm comm;
-    watchdog(40);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, delete, &key, NULL);

@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
     int provided;
     pthread_t thread;
     void *result;
-    watchdog(40);
+    watchdog();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     if (provided < MPI_THREAD_MULTIPLE || pthread_create(&thread, NULL, make, NULL) != 0) return 1;
     pthread_join(thread, &result);

@@ -9,7 +9,7 @@ static int fails(int code) { return code != MPI_SUCCESS; }
 int main(int argc, char **argv) {
     MPI_Comm dup, own, none = MPI_COMM_NULL;
     int rank, size, good = 1, period = 0;
-    watchdog(25);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     MPI_Comm copy;
     pthread_t threads[2];
     int provided;
-    watchdog(60);
+    watchdog();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_dup(MPI_COMM_SELF, &copy);
     pthread_create(&threads[0], NULL, frees, NULL);

@@ -6,7 +6,7 @@ int main(int argc, char **argv) {
     static char data[5000];
     MPI_Request request;
     int rank, flag = 0;
-    watchdog(25);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0) {

@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     MPI_Comm dup, again;
     MPI_Request request;
     int rank, flag = 0, one = 1, sum = 0;
-    watchdog(25);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_idup(MPI_COMM_WORLD, &dup, &request);

@@ -30,7 +30,7 @@ int main(int argc, char **argv) {
     MPI_Errhandler handler;
     MPI_Comm refusing;
     int rank, nothing = 0;
-    watchdog(40);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_create_errhandler(complete, &handler);

@@ -6,7 +6,7 @@
 int main(int argc, char **argv) {
     MPI_Comm parent, inter, all, mine, between;
     int rank, me, remote, one = 1, sum = 0;
-    watchdog(40);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_get_parent(&parent);

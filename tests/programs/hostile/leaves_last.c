@@ -20,7 +20,7 @@ int main(int argc, char **argv) {
     struct stat there;
     int rank;
     long other = 0;
-    watchdog(40);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 1) {

@@ -16,7 +16,7 @@ int main(int argc, char **argv) {
     MPI_Errhandler handler;
     MPI_Comm dup;
     int rank, data = 0;
-    watchdog(25);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_create_errhandler(leave, &handler);

@@ -7,7 +7,7 @@
 int main(int argc, char **argv) {
     int rank;
     MPI_Comm comm;
-    watchdog(60);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Barrier(MPI_COMM_WORLD);

@@ -7,7 +7,7 @@ int main(int argc, char **argv) {
     MPI_Comm comms[2];
     MPI_Request requests[2];
     int rank, data = 1;
-    watchdog(40);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 0; i < 2; i++) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);

@@ -142,7 +142,7 @@ int main(int argc, char **argv) {
                {"local", local, 0, 16}};
     int level;
     long pages = 0;
-    watchdog(60);
+    watchdog();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

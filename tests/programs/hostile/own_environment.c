@@ -19,7 +19,7 @@ static void clear_and_restore(void) {
 int main(int argc, char **argv) {
     MPI_Comm dup;
     int rank;
-    watchdog(25);
+    watchdog();
     if (launched_rank() == 1) clear_and_restore();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

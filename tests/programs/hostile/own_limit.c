@@ -16,7 +16,7 @@ static long virtual_size(void) {
 
 int main(int argc, char **argv) {
     struct rlimit limit;
-    watchdog(25);
+    watchdog();
     long before = virtual_size();
     MPI_Init(&argc, &argv);
     long grown = virtual_size() - before;

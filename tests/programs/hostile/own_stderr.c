@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     static char text[4096];
     int rank, provided, file = -1, ends[2] = {-1, -1};
     long bytes = 0, more;
-    watchdog(60);
+    watchdog();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (is(argc, argv, "closed")) closed();

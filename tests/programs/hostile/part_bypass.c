@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     MPI_Comm comms[3];
     int rank, size, provided;
     int is_one = launched_rank() == 1;
-    watchdog(25);
+    watchdog();
     if (is_one && is(argc, argv, "init")) PMPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &provided);
     else MPI_Init_thread(&argc, &argv, MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);

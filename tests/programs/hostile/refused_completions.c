@@ -14,7 +14,7 @@ int main(int argc, char **argv) {
     /* From variables, since the compiler may know what MPI declares of its arguments. */
     MPI_Request *volatile no_requests = NULL;
     int *volatile no_index = NULL;
-    watchdog(25);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);

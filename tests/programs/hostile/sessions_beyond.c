@@ -33,7 +33,7 @@ static void end(void) {
 }
 
 int main(int argc, char **argv) {
-    watchdog(60);
+    watchdog();
     if (is(argc, argv, "world")) {
         MPI_Init(&argc, &argv);
         int rank = begin();

@@ -29,7 +29,7 @@ static inline void run_threads(void) {
 /* Starts MPI for threads; ends the program where the MPI is not built for them. */
 static inline void begin(int *argc, char ***argv) {
     int provided;
-    watchdog(60);
+    watchdog();
     MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (provided != MPI_THREAD_MULTIPLE) {

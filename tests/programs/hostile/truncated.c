@@ -4,7 +4,7 @@
 
 int main(int argc, char **argv) {
     int rank, data[20] = {0}, code = MPI_SUCCESS;
-    watchdog(25);
+    watchdog();
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

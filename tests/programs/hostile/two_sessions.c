@@ -40,7 +40,7 @@ static void use(MPI_Comm comm, int bytes) {
 
 int main(int argc, char **argv) {
     MPI_Session sessions[2];
-    watchdog(25);
+    watchdog();
     if (is(argc, argv, "threads")) open_at_once(sessions);
     for (int i = 0; i < 2 && !is(argc, argv, "threads"); i++) {
         MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &sessions[i]);

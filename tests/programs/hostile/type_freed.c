@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     static int data[2 * ELEMENTS];
     int rank, token = 0;
     pthread_t thread;
-    watchdog(60);
+    watchdog();
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     if (level < MPI_THREAD_MULTIPLE) MPI_Abort(MPI_COMM_WORLD, 3);

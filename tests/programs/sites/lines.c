@@ -1,6 +1,6 @@
 /* Calls MPI at places whose lines it prints: `OPERATION FUNCTION LINE CALLS` of each, by rank 0. All calls of one kind move as much,
- * so that only their place tells them apart. With the argument "slow" rank 1 comes late to a Barrier, by
- * two functions. */
+ * so that only their place tells them apart. With the arguments "slow TIMES" rank 1 comes late to a Barrier, by
+ * two functions, until rank 0 has waited for it so many times. */
 #define _GNU_SOURCE
 #include "../program.h"
 #include <unistd.h>
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "addresses") == 0)
         fprintf(stderr, "main at %p\n", (void *)main);
     if (argc > 1 && strcmp(argv[1], "slow") == 0)
-        while (!has_waited(comm)) {}
+        for (int times = argc > 2 ? atoi(argv[2]) : 1; times > 0; times -= has_waited(comm)) {}
     HERE("MPI_Comm_free"), MPI_Comm_free(&comm);
     for (int at = 0; rank == 0 && at < known; at++)
         printf("%s %s %d %d\n", places[at].operation, places[at].function, places[at].line, places[at].calls);

@@ -105,8 +105,8 @@ impl Churned {
 }
 
 #[case]
-fn twenty_thousand_like_communicators_share_a_row(mpi: &Mpi) {
-    const CYCLES: u64 = 20_000;
+fn four_thousand_like_communicators_share_a_row(mpi: &Mpi) {
+    const CYCLES: u64 = 4_000;
     for (kind, letter) in [("dup", 'd'), ("cart", 'a')] {
         let churned = churned(mpi, kind, 2, CYCLES);
         let names = churned.assert_rows("W", letter, "", CYCLES, "0-1");

@@ -1,12 +1,10 @@
 //! The profile's way from the ranks to its place, and to another one where it cannot be there.
 
 use mpisee_profile::rows::{CallRow, Seconds};
-use mpisee_tests::{Ended, Mpi, Place, Run, Tables, case, dist, through};
+use mpisee_tests::{Ended, LIMIT, Mpi, Place, Run, Tables, case, dist, through};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: u32 = 4;
 const COPIES: u64 = 20;
 

@@ -5,14 +5,12 @@ use mpisee_collect::RankTables;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header, LOG};
 use mpisee_profile::segment::names::names_can_be;
-use mpisee_tests::{Mpi, Place, case, within};
+use mpisee_tests::{LIMIT, Mpi, Place, case, within};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
-
-const LIMIT: Duration = Duration::from_secs(60);
+use std::time::Instant;
 
 /// Segments of a killed run of `ends`, after its ranks have ended.
 fn segments_of(mpi: &Mpi) -> (Place, Vec<PathBuf>) {

@@ -3,11 +3,10 @@
 use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow, NicRow, Row};
-use mpisee_tests::{Mpi, Place, Run, Tables, case, within};
+use mpisee_tests::{LIMIT, Mpi, Place, Run, Tables, case, within};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 const FIRST: &str = "GPU-10111213-1415-1617-1819-1a1b1c1d1e1f";
 const SECOND: &str = "GPU-20212223-2425-2627-2829-2a2b2c2d2e2f";
@@ -126,7 +125,7 @@ fn a_rank_that_is_killed_had_its_gpus(mpi: &Mpi) {
     let mut command = place.command(mpi, 4);
     command.arg(mpi.compile_with("gpu/devices", &["-ldl"])).arg("killed").arg(driver());
     command.env("PRETENDED_PCI", addresses().join(","));
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     assert!(!output.status.success());
     place.wait_for_ranks(&[]);
     place.recover(&["--output", "killed.mpisee"]);

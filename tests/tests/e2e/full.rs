@@ -2,13 +2,11 @@
 //! that signals interrupt. The program does what it does without the profiler, the profile at the end is whole, and of
 //! a program that is killed what the segment had room for is recovered.
 
-use mpisee_tests::{Mpi, Place, Tables, case, dist, through, within};
+use mpisee_tests::{LIMIT, Mpi, Place, Tables, case, dist, through, within};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(120);
 const RANKS: u32 = 2;
 const COMMS: u64 = 150;
 const KINDS: u64 = 14;

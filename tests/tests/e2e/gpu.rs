@@ -8,14 +8,12 @@ use crate::sums;
 use mpisee_profile::Profile;
 use mpisee_profile::gpu::Access;
 use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice, RankRow};
-use mpisee_tests::{Mpi, Run, Tables, case, dist, root, within};
+use mpisee_tests::{LIMIT, Mpi, Run, Tables, case, dist, root, within};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
 /// Also writes down every access.
 const RECORDS: [&str; 2] = ["--gpu-records", "records"];
 const BY_OBJECT: [&str; 4] = ["--by", "object", "--format", "csv"];

@@ -1,13 +1,10 @@
 //! scripts/gpu-check, as far as it can be tried without a GPU: that its programs compile where CUDA's compiler is found, that
 //! its comparisons see what differs, that it counts what it leaves out, and what it says where there is no GPU.
 
-use mpisee_tests::{Mpi, case, root, within};
+use mpisee_tests::{LIMIT, Mpi, case, root, within};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// CUDA's compiler, where scripts/gpu-check or `cargo xtask gpu` would find it.
 fn nvcc() -> Option<PathBuf> {

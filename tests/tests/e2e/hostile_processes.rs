@@ -5,13 +5,12 @@ use crate::buffers::driver;
 use crate::exact::{assert_all_seen, assert_calls};
 use crate::hostile::{Case, case, created_by, ranks, sorted};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{ADDRESS_SANITIZER, Mpi, Place, Run, Tables, case, dist, within};
+use mpisee_tests::{ADDRESS_SANITIZER, LIMIT, Mpi, Place, Run, Tables, case, dist, within};
 use std::collections::BTreeSet;
 use std::io::{PipeWriter, Write};
 use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 /// Calls of a function by a rank, over all communicators.
 fn calls_of(tables: &Tables, call: &str, rank: u32) -> u64 {
@@ -127,7 +126,7 @@ fn a_rank_without_the_library(mpi: &Mpi) {
     let program = case("part_bypass", 2).compile(mpi);
     let mut command = place.command(mpi, 1);
     command.args(["--output", "test.mpisee"]).arg(&program).args([":", "-n", "1"]).arg(&program);
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{stderr}");
     assert_eq!((sorted(&stdout), place.left()), (sorted("rank 0 ok\nrank 1 ok\n"), Vec::new()));
@@ -257,14 +256,14 @@ fn little_memory(mpi: &Mpi) {
     assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 2 * 50);
     let place = Place::new();
     let program = mpi.compile("hostile/little_memory");
-    let plain = within(Duration::from_secs(60), mpi.launcher(2, &[]).arg(&program).arg("finalize"));
+    let plain = within(LIMIT, mpi.launcher(2, &[]).arg(&program).arg("finalize"));
     if !plain.status.success() {
         mpisee_tests::harness::leave_out(format!("{} needs more memory in MPI_Finalize itself", mpi.name));
         return;
     }
     let mut command = place.command(mpi, 2);
     command.arg(program).arg("finalize");
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && said.contains("has no memory to write the profile"), "{said}");
     place.wait_for_ranks(&[]);
@@ -281,7 +280,7 @@ fn comes_late(mpi: &Mpi) {
     let mut command = mpi.launcher(2, &[]);
     command.args(["sh", "-c", own, "own"]).arg(dist().join("bin/mpisee")).args(["--wait", "2"]);
     command.arg(mpi.compile("hostile/comes_late"));
-    let ended = place.run_within(Duration::from_secs(60), &mut command);
+    let ended = place.run_within(LIMIT, &mut command);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert_eq!(sorted(&ended.text()), ["rank 0 ok", "rank 1 ok"]);
     assert_eq!(ended.profiles(), ["comes_late-2.mpisee", "comes_late.mpisee"], "{}", ended.stderr);

@@ -5,6 +5,10 @@
 use std::process::ExitCode;
 
 mod address_space;
+mod agent;
+mod agent_counts;
+mod agent_gpus;
+mod agent_otlp;
 mod aggregate;
 mod bench;
 mod bench_gpu;

@@ -3,12 +3,9 @@
 use crate::exact::{assert_all_seen, assert_calls, assert_peers};
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, case, dist, through, within};
+use mpisee_tests::{Cluster, LIMIT, Mpi, Place, Run, Tables, case, dist, through, within};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// The node of each rank: two on each.
 const HOSTS: [&str; 6] = ["n1", "n1", "n2", "n2", "n3", "n3"];

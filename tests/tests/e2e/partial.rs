@@ -4,12 +4,9 @@
 use crate::exact::{assert_all_seen, assert_calls};
 use mpisee_tests::place::{Staying, said, until};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Cluster, Mpi, Place, Run, Tables, case, dist, through, within};
+use mpisee_tests::{Cluster, LIMIT, Mpi, Place, Run, Tables, case, dist, through, within};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A script around each rank: rank 0 alone gets the profiler.
 const FIRST_ALONE: &str = "if [ \"${PMIX_RANK-$PMI_RANK}\" = 0 ]; then exec \"$0\" \"$@\"; fi

@@ -1,13 +1,10 @@
 //! Children of ranks, and several jobs at once: nobody counts for another, and nobody removes what is another's.
 
 use mpisee_tests::place::{runs, until};
-use mpisee_tests::{Mpi, Place, Run, Tables, case, through, within};
+use mpisee_tests::{LIMIT, Mpi, Place, Run, Tables, case, through, within};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// `children KIND …` on two ranks.
 fn children(place: &Place, mpi: &Mpi, arguments: &[&str]) -> Command {

@@ -9,13 +9,11 @@ use mpisee_profile::segment::file_name;
 use mpisee_profile::segment::layout::HEADER_BYTES;
 use mpisee_tests::place::{Staying, until_arrived};
 use mpisee_tests::signal::SIGTERM;
-use mpisee_tests::{Mpi, Place, Tables, case, dist, through, within};
+use mpisee_tests::{LIMIT, Mpi, Place, Tables, case, dist, through, within};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
 const EVERYBODY: &str = "-1";
 
 /// `ends HOW WHO SIZE` on 4 ranks in a folder of its own, about to run.

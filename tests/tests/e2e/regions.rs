@@ -1,7 +1,6 @@
 //! Named regions, and recording that is switched off and on.
-use mpisee_tests::{Mpi, Place, Run, Tables, case, within};
+use mpisee_tests::{LIMIT, Mpi, Place, Run, Tables, case, within};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// In which region each MPI_Allreduce of `regions.c` is, by its bytes.
 const WHERE: &[(u64, &str)] = &[
@@ -166,7 +165,7 @@ fn regions_beyond_the_limits_are_recovered(mpi: &Mpi) {
     let place = Place::new();
     let mut command = place.command(mpi, 2);
     command.arg(mpi.compile("regions/beyond_limits")).arg("dies");
-    assert!(!within(Duration::from_secs(60), &mut command).status.success());
+    assert!(!within(LIMIT, &mut command).status.success());
     place.wait_for_ranks(&[]);
     place.recover(&["--output", "recovered"]);
     assert_beyond_limits(&place.tables("recovered.mpisee"));

@@ -493,7 +493,7 @@ fn an_open_request_takes_two_hundred_bytes_which_are_used_again(mpi: &Mpi) {
         let [once, again] = bytes_for_each(&finished);
         assert!(once - plain <= most, "{once} bytes for each with the profiler, {plain} without");
         let more = (again - once) - (plain_again - plain);
-        assert!(more <= 8, "{more} more bytes for each in later rounds");
+        assert!(more <= 16, "{more} more bytes for each in later rounds");
         let calls = 3 * u64::from(OPEN);
         assert_calls(
             finished.tables(),

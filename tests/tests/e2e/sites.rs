@@ -148,21 +148,33 @@ fn without_sites_calls_are_counted_together(mpi: &Mpi) {
 fn a_slow_call_has_its_whole_path(mpi: &Mpi) {
     for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie", WITH_HOLES] {
         let program = lines(mpi, how);
-        let finished = Run::of(mpi, program.clone()).ranks(2).argument("slow").profiled();
-        let directory = finished.directory();
-        let places = resolved(&all::<SiteRow>(&directory), &program);
-        let stacks: HashMap<_, _> =
-            all::<StackRow>(&directory).into_iter().map(|row| (row.path, row.sites)).collect();
-        let functions = |row: &PathRow| -> Vec<String> {
-            let sites = stacks[&row.path].split(' ').map(|site| site.parse().expect("a site"));
-            sites.filter_map(|site: SiteId| Some(places.get(&site)?.0.clone())).collect()
-        };
-        let paths = all::<PathRow>(&directory);
-        let late = paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 0 && row.time_s.0 > 0.1);
-        let late = late.unwrap_or_else(|| panic!("{how}: {paths:?}"));
-        assert_eq!(functions(late)[..3], ["arrive", "arrive_late", "has_waited"], "{how}");
-        finished.check();
+        // Walks may take a fiftieth of the time of slow calls. A walk that loses its core uses that up
+        // for long.
+        let is_found = [1, 4, 16].iter().any(|times| has_path_of_slow_call(mpi, &program, how, *times));
+        assert!(is_found, "{how}: 16 slow calls, and none has a path");
     }
+}
+
+/// Returns whether one of the slow calls has a path, and asserts that the path is whole.
+fn has_path_of_slow_call(mpi: &Mpi, program: &Path, how: &str, times: u32) -> bool {
+    let finished = Run::of(mpi, program.to_owned()).ranks(2).argument("slow").argument(times).profiled();
+    let directory = finished.directory();
+    let places = resolved(&all::<SiteRow>(&directory), program);
+    let stacks: HashMap<_, _> =
+        all::<StackRow>(&directory).into_iter().map(|row| (row.path, row.sites)).collect();
+    let functions = |row: &PathRow| -> Vec<String> {
+        let sites = stacks[&row.path].split(' ').map(|site| site.parse().expect("a site"));
+        sites.filter_map(|site: SiteId| Some(places.get(&site)?.0.clone())).collect()
+    };
+    finished.check();
+    let paths = all::<PathRow>(&directory);
+    let late = paths.iter().find(|row| row.call == "MPI_Barrier" && row.rank == 0 && row.time_s.0 > 0.1);
+    let Some(late) = late else {
+        mpisee_tests::note!("{how}: {paths:?}");
+        return false;
+    };
+    assert_eq!(functions(late)[..3], ["arrive", "arrive_late", "has_waited"], "{how}");
+    true
 }
 
 #[case]

@@ -1,12 +1,11 @@
 //! `mpisee-through top --stacks`: where in the program ranks call MPI, in programs of several languages and compiled in several ways.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
-use mpisee_tests::{Mpi, Place, case};
+use mpisee_tests::{LIMIT, Mpi, Place, case};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// A program that stays where it is until there is a file `go`.
 struct Running {
@@ -194,7 +193,7 @@ fn fortran_and_templates_are_named(mpi: &Mpi) {
 fn an_endless_expression_in_an_unwind_table_ends_the_walk(mpi: &Mpi) {
     let running = Running::start(mpi, 2, &mpi.compile("sites/endless_table_stays"), &[]);
     let arguments = ["top", "--stacks", "--interval", "100ms", "--once"];
-    let output = running.place.through_within(Duration::from_secs(10), &arguments);
+    let output = running.place.through_within(LIMIT, &arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found = running.stacks();
     assert_eq!(found[&1][0], at("stay", "sites/endless_table_stays.c", "stay calls"), "{found:?}");
@@ -240,7 +239,7 @@ fn without_the_right_to_read_memory_there_are_lines(mpi: &Mpi) {
     top.arg(mpisee_tests::dist().join("bin/mpisee-through"));
     top.args(["top", "--stacks", "--interval", "100ms", "--once"]);
     top.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
-    let output = mpisee_tests::within(Duration::from_secs(60), &mut top);
+    let output = mpisee_tests::within(LIMIT, &mut top);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("rank 0 has no stack: "), "{text}");
     let waits = at("main", ASLEEP, "MPI_Barrier(MPI_COMM_WORLD); /* main waits");
@@ -315,10 +314,20 @@ fn a_rank_asleep_outside_of_mpi_has_its_line(mpi: &Mpi) {
             text.contains(&line) && seconds_after(&text, "rank 1 in no MPI call for ") >= 0.2
         });
         assert!(text.contains(&format!("    {sleeps}\n")), "{text}");
-        let parts = running.top(&["--to", "roll", "--format", "json"]);
-        let joined = running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout;
-        for document in [running.top(&["--format", "json"]).as_bytes(), parts.as_bytes(), &joined] {
-            let document: Value = serde_json::from_slice(document).expect("it is JSON");
+        let documents = || {
+            let alone = running.top(&["--format", "json"]).into_bytes();
+            let parts = running.top(&["--to", "roll", "--format", "json"]).into_bytes();
+            let joined = running.place.through(&["top", "--from", "roll", "--format", "json"]).stdout;
+            let document = |text: Vec<u8>| serde_json::from_slice::<Value>(&text).expect("it is JSON");
+            [alone, parts, joined].map(document)
+        };
+        // It wakes for a moment now and then.
+        let mut seen = documents();
+        until("rank 1 is seen asleep by each reader", || {
+            seen = documents();
+            seen.iter().all(|document| document["jobs"][0]["processes"][1]["asleep"].is_array())
+        });
+        for document in seen {
             let processes = &document["jobs"][0]["processes"];
             let asleep = processes[1]["asleep"].as_array().unwrap_or_else(|| panic!("{document}"));
             let frames: Vec<&str> = asleep.iter().filter_map(Value::as_str).collect();
@@ -343,7 +352,7 @@ fn a_single_reader_shows_what_it_writes(mpi: &Mpi) {
     reader.arg(mpisee_tests::dist().join("bin/mpisee-through"));
     reader.args(["top", "--stacks", "--interval", "100ms", "--to", "roll"]);
     reader.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
-    let output = mpisee_tests::within(std::time::Duration::from_secs(60), &mut reader);
+    let output = mpisee_tests::within(LIMIT, &mut reader);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("Roll call  1 node, 3 ranks: "), "{text}");
     assert!(!text.contains('\u{1b}'), "it is no terminal of a person: {text}");

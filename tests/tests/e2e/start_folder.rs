@@ -3,7 +3,7 @@
 use mpisee_tests::{Ended, Mpi, Place, case, dist};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 fn mpisee() -> PathBuf {
@@ -93,6 +93,7 @@ fn a_program_in_the_working_directory_is_found_as_the_launcher_finds_it(mpi: &Mp
     };
     let plain = in_folder(mpi.launcher(1, &[]).arg("own-program"));
     let profiled = in_folder(mpi.launcher(1, &[]).arg(mpisee()).arg("own-program"));
-    assert_eq!((plain, profiled), (mpi.is_open_mpi, mpi.is_open_mpi));
-    assert_eq!(Path::new(&place.path("own-program.mpisee")).exists(), mpi.is_open_mpi);
+    // Open MPI's launcher looks there; MPICH's does in some versions.
+    assert!(plain || !mpi.is_open_mpi);
+    assert_eq!((profiled, place.path("own-program.mpisee").exists()), (plain, plain));
 }

@@ -5,15 +5,11 @@
 
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Mpi, Tables, case, root, within};
+use mpisee_tests::{LIMIT, Mpi, Tables, case, root, within};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
-
-/// The programs take a second or two; only one that hangs takes as long as this on a busy machine.
-const LIMIT: Duration = Duration::from_secs(600);
 
 /// Output of the program.
 struct Driven {

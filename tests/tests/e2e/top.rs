@@ -2,16 +2,13 @@
 //! screen.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
-use mpisee_tests::{Mpi, Place, case, dist, signal, within};
+use mpisee_tests::{LIMIT, Mpi, Place, case, dist, signal, within};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::Value;
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-const LIMIT: Duration = Duration::from_secs(60);
 
 /// A run of `waits` on 4 ranks, which hangs until a file lets it go on.
 struct Waiting {

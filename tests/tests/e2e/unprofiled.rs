@@ -37,13 +37,13 @@ fn a_wrapper_that_takes_the_profiler_away_is_reported(mpi: &Mpi) {
     for commands in ["export LD_PRELOAD=libm.so.6", "unset LD_PRELOAD"] {
         let said = sentence(launched(mpi).arg(wrapper(commands)).arg(&program));
         assert!(
-            said.starts_with("mpisee: no profile was written: ") && said.contains("wrapper.sh"),
+            said.starts_with("mpisee: rank 0 is in no profile: ") && said.contains("wrapper.sh"),
             "{said}"
         );
         assert!(said.contains("put `mpisee` directly before"), "{said}");
     }
     let said = sentence(launched(mpi).args(["env", "-u", "LD_PRELOAD"]).arg(&program));
-    assert!(said.starts_with("mpisee: no profile was written: ") && said.contains("env "), "{said}");
+    assert!(said.starts_with("mpisee: rank 0 is in no profile: ") && said.contains("env "), "{said}");
     // One that leaves it alone has a profile, and nothing else is said.
     let ended = Ended::of(launched(mpi).arg(wrapper("true")).arg(&program));
     assert_eq!((ended.said().len(), ended.profiles().len()), (1, 1), "{}", ended.stderr);

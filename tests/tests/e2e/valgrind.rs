@@ -1,10 +1,6 @@
 //! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of each kind.
 
-use mpisee_tests::{Mpi, Place, case, within};
-use std::time::Duration;
-
-/// MPI under valgrind takes a minute or two on a busy machine.
-const LIMIT: Duration = Duration::from_secs(600);
+use mpisee_tests::{LIMIT, Mpi, Place, case, within};
 
 /// Beginnings of the files of a C library and of valgrind, whose functions work for others.
 const HELPERS: [&str; 5] = ["libc.", "libc-", "ld-linux", "libpthread", "vgpreload_"];

@@ -4,9 +4,8 @@ use mpisee_profile::Profile;
 use mpisee_profile::rows::VariableRow;
 use mpisee_profile::run::ControlInfo;
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Finished, Mpi, Run, case, dist, through, within};
+use mpisee_tests::{Finished, LIMIT, Mpi, Run, case, dist, through, within};
 use std::process::Command;
-use std::time::Duration;
 
 /// Reductions of `variables/read.c` in its region.
 const REDUCTIONS: f64 = 5.0;
@@ -160,7 +159,7 @@ fn variables_of_closed_components_are_not_read(mpi: &Mpi) {
 fn variables_of_an_mpi_are_listed(mpi: &Mpi) {
     let mut command = Command::new(dist().join("bin/mpisee"));
     command.args(["--flavour", &mpi.name, "--mpi-t", "list"]);
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let (listed, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{said}");
     let one = if mpi.is_open_mpi {

@@ -6,11 +6,9 @@ use mpisee_profile::rows::CommRow;
 use mpisee_profile::segment::owner_of;
 use mpisee_tests::place::{Staying, until};
 use mpisee_tests::signal::SIGTERM;
-use mpisee_tests::{Mpi, Place, Run, Tables, case, dist, through, within};
+use mpisee_tests::{LIMIT, Mpi, Place, Run, Tables, case, dist, through, within};
 use serde_json::Value;
-use std::time::Duration;
 
-const LIMIT: Duration = Duration::from_secs(60);
 const RANKS: u32 = 8;
 /// Every list has at least one run, so that this keeps those of ranks at one distance.
 const NO_LISTS: (&str, &str) = ("MPISEE_LISTED", "1");

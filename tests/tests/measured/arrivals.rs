@@ -1,9 +1,8 @@
 //! When the members of a communicator entered and left its collective calls.
 
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow};
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, case, within};
+use mpisee_tests::{Finished, LIMIT, Mpi, Place, Run, Tables, case, within};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 const RANKS: u32 = 3;
 const LATE: u64 = 60;
@@ -105,7 +104,7 @@ fn arrivals_of_an_aborted_run_are_on_one_clock(mpi: &Mpi) {
     let place = Place::new();
     let mut command = place.command(mpi, RANKS);
     command.arg(mpi.compile("waits/arrivals")).arg("abort");
-    assert!(!within(Duration::from_secs(60), &mut command).status.success());
+    assert!(!within(LIMIT, &mut command).status.success());
     place.wait_for_ranks(&[]);
     place.recover(&["--output", "aborted.mpisee", "--clean"]);
     is_in_order(&place.tables("aborted.mpisee"));

@@ -4,10 +4,6 @@
 use std::process::ExitCode;
 
 mod advise;
-mod agent;
-mod agent_counts;
-mod agent_gpus;
-mod agent_otlp;
 mod arrivals;
 mod bench;
 mod causes;

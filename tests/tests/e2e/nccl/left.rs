@@ -3,10 +3,9 @@
 use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start, start_and_mark_ends};
 use super::{plugin, sums};
 use mpisee_profile::segment::NotSeen;
-use mpisee_tests::{Tables, case, dist, root, through, within};
+use mpisee_tests::{LIMIT, Tables, case, dist, root, through, within};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// The calls of `ncclAllReduce` of each rank that the profile has.
 fn reductions(tables: &Tables) -> Vec<(u32, u64, u64)> {
@@ -77,7 +76,7 @@ fn who_started_processes_says_what_they_left() {
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     let sentence = "mpisee: of 2 processes that bash started, and that ended before their exit, the counts are left: for a profile, run: \
                     mpisee-through recover --only ";
@@ -115,7 +114,7 @@ fn what_processes_of_python_leave_is_said() {
         for name in OF_LAUNCHERS {
             command.env_remove(name);
         }
-        let output = within(Duration::from_secs(60), &mut command);
+        let output = within(LIMIT, &mut command);
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{method}: {said}");
         assert_eq!(left(folder.path()), left_by, "{method}: {said}");
@@ -165,7 +164,7 @@ fn a_single_process_needs_no_room_for_a_segment() {
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("no segment in '/dev/null'"), "{said}");
     assert!(said.contains("profile of 1 rank in test.mpisee"), "{said}");

@@ -4,13 +4,12 @@
 use super::without_mpi::OF_LAUNCHERS;
 use mpisee_profile::nccl::{Config, ID_BYTES, IN_PROGRESS, INVALID_USAGE, SUCCESS, bytes_of};
 use mpisee_tests::python::{Stack, nvidia};
-use mpisee_tests::{case, dist, root, within};
+use mpisee_tests::{LIMIT, case, dist, root, within};
 use object::{Object, ObjectSymbol};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// Begins of the names of functions that are not interposed: they neither communicate nor make or end a communicator.
 const OTHERS: [&str; 31] = [
@@ -144,7 +143,7 @@ fn calls_return_what_they_return_alone() {
     let libraries = nvidia().join("nccl/lib").display().to_string();
     let linked = [format!("-L{libraries}"), "-l:libnccl.so.2".to_owned(), format!("-Wl,-rpath,{libraries}")];
     let program = compile(folder.path(), "nccl_real", &linked.each_ref().map(String::as_str));
-    let alone = within(Duration::from_secs(60), &mut Command::new(&program));
+    let alone = within(LIMIT, &mut Command::new(&program));
     let printed = String::from_utf8_lossy(&alone.stdout).into_owned();
     let header = Command::new(compile(folder.path(), "nccl_header", &[])).output().expect("it starts");
     let header = String::from_utf8_lossy(&header.stdout).into_owned();
@@ -157,7 +156,7 @@ fn calls_return_what_they_return_alone() {
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    let profiled = within(Duration::from_secs(60), &mut command);
+    let profiled = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&profiled.stderr);
     assert_eq!(
         (String::from_utf8_lossy(&profiled.stdout), profiled.status),

@@ -5,9 +5,8 @@ use super::{library, linked};
 use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::NcclTimeRow;
-use mpisee_tests::{case, dist, root, within};
+use mpisee_tests::{LIMIT, case, dist, root, within};
 use std::process::Command;
-use std::time::Duration;
 
 #[case]
 fn a_gpu_that_ends_its_part_leaves_the_others_and_groups_with_unknown_calls_have_no_time() {
@@ -23,7 +22,7 @@ fn a_gpu_that_ends_its_part_leaves_the_others_and_groups_with_unknown_calls_have
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let profile = Profile::open(folder.path().join("test.mpisee")).expect("it was written");
     let rows = profile.rows_if_any::<NcclTimeRow>().expect("it can be read").map(|row| row.expect("a row"));

@@ -4,12 +4,11 @@ use super::{Comm, Sums, library, linked, sums};
 use crate::buffers::driver;
 use mpisee_profile::Profile;
 use mpisee_profile::rows::NcclPeerRow;
-use mpisee_tests::{Mpi, Tables, case, dist, root, through, within};
+use mpisee_tests::{LIMIT, Mpi, Tables, case, dist, root, through, within};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
-use std::time::Duration;
 
 /// The program, which is linked with NCCL and with no MPI.
 pub(super) fn program() -> &'static Path {
@@ -48,7 +47,7 @@ pub(super) fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&s
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    within(Duration::from_secs(60), &mut command)
+    within(LIMIT, &mut command)
 }
 
 /// Starts the program with these arguments as three processes, each with an `mpisee` of its own; ranks 0 and 1 leave a file `done.N` once they
@@ -65,7 +64,7 @@ pub(super) fn start_and_mark_ends(folder: &Path, arguments: &str) -> String {
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    String::from_utf8_lossy(&within(Duration::from_secs(60), &mut command).stderr).into_owned()
+    String::from_utf8_lossy(&within(LIMIT, &mut command).stderr).into_owned()
 }
 
 pub(super) fn left(folder: &Path) -> usize {
@@ -151,7 +150,7 @@ fn a_process_without_a_launcher_is_rank_0_of_1() {
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success() && output.stdout.is_empty(), "{said}");
     let directory = folder.path().join("test.mpisee");
@@ -181,7 +180,7 @@ fn processes_without_a_launcher_have_the_ranks_of_their_first_communicator() {
         command.env_remove(name);
     }
     command.env("SLURM_PROCID", "0").env("SLURM_NTASKS", "1");
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     let tables = Tables::read(&folder.path().join("test.mpisee"), &said);
     assert_eq!(sums(&tables), expected(2), "{said}");
@@ -247,7 +246,7 @@ fn an_mpi_that_is_initialised_later_ends_the_profile(mpi: &Mpi) {
     let mut command = mpi.launcher(1, &[]);
     command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee", "--segments"]).arg(folder.path());
     command.arg(program()).args(["mpi", library]).current_dir(folder.path());
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", mpi.name);
     assert!(said.contains("the profile ends here"), "{}: {said}", mpi.name);
@@ -309,7 +308,7 @@ fn start_apart(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) ->
         command.env_remove(name);
     }
     command.envs(variables.iter().copied());
-    String::from_utf8_lossy(&within(Duration::from_secs(60), &mut command).stderr).into_owned()
+    String::from_utf8_lossy(&within(LIMIT, &mut command).stderr).into_owned()
 }
 
 /// The folders in which parts of a job wait for the others.
@@ -394,7 +393,7 @@ fn each_call_has_its_line_of_python_and_its_region() {
     for name in OF_LAUNCHERS {
         command.env_remove(name);
     }
-    let output = within(Duration::from_secs(60), command.current_dir(folder.path()));
+    let output = within(LIMIT, command.current_dir(folder.path()));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     let directory = folder.path().join("test.mpisee");

@@ -1,10 +1,9 @@
 //! Chromium looks at the page of a running program.
 
 use super::{Growing, Server};
-use mpisee_tests::{Mpi, Place, case, root, within};
+use mpisee_tests::{LIMIT, Mpi, Place, case, root, within};
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 #[case]
 fn a_browser_shows_a_running_program() {
@@ -35,7 +34,7 @@ fn a_browser_shows_a_running_program() {
     server.job_that("it runs", |job| job["brief"]["calls_per_s"].as_f64() > Some(0.0));
     let mut look = Command::new("node");
     look.args(["test/live.mjs", browser, &server.url()]).current_dir(sources);
-    let output = within(Duration::from_secs(240), &mut look);
+    let output = within(LIMIT, &mut look);
     let said =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

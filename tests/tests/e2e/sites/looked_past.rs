@@ -2,11 +2,10 @@
 //! others by the user's list.
 
 use super::resolved::{at, run_with_library};
-use mpisee_tests::{Finished, Mpi, Place, case, dist, within};
+use mpisee_tests::{Finished, LIMIT, Mpi, Place, case, dist, within};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// A run of `sites/resolved` with a library at this path, relative to a folder of its own.
 struct WithLibrary {
@@ -30,7 +29,7 @@ impl WithLibrary {
         let mut command = Command::new(dist().join("bin/mpisee-through"));
         let profile = self.finished.directory();
         command.arg(words[0]).arg(&profile).args(&words[1..]).env("MPISEE_SKIP_FRAMES", list);
-        let output = within(Duration::from_secs(60), &mut command);
+        let output = within(LIMIT, &mut command);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("it is text")
     }

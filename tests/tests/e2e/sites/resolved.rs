@@ -4,12 +4,11 @@
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};
 use mpisee_profile::segment::log::MOST_PATH_FRAMES;
-use mpisee_tests::{Finished, Mpi, Run, case, dist, root, within};
+use mpisee_tests::{Finished, LIMIT, Mpi, Run, case, dist, root, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// A place, as JSON has it.
 #[derive(Debug)]
@@ -29,7 +28,7 @@ fn places(finished: &Finished, debug_folder: Option<&Path>, operations: &[&str])
     if let Some(folder) = debug_folder {
         command.env("MPISEE_DEBUGINFO", folder);
     }
-    let output = within(Duration::from_secs(60), &mut command);
+    let output = within(LIMIT, &mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let document: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     let place = |row: &Value| Place {

@@ -4,7 +4,7 @@ use mpisee_profile::Profile;
 use mpisee_profile::rows::VariableRow;
 use mpisee_tests::place::{Staying, runs, until, until_arrived};
 use mpisee_tests::signal::SIGKILL;
-use mpisee_tests::{Cluster, Mpi, Place, case, dist, within};
+use mpisee_tests::{Cluster, LIMIT, Mpi, Place, case, dist, within};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,8 +13,6 @@ use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-
-pub const LIMIT: Duration = Duration::from_secs(90);
 
 /// A row of `rates.csv`, with the names of the columns.
 pub type Row = BTreeMap<String, String>;
