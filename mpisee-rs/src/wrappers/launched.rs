@@ -41,9 +41,10 @@ static WAITED_FOR_MPI: AtomicBool = AtomicBool::new(false);
 /// The socket of the launcher's standby, which says why there is no profile if nobody else does.
 static STANDBY: OnceLock<OsString> = OnceLock::new();
 
-/// Tells the standby that this process records, or says what there is to say.
+/// Tells the standby, once, that this process records, or says what there is to say.
 pub fn dismiss_standby() {
-    if let Some(socket) = STANDBY.get() {
+    static IS_DISMISSED: AtomicBool = AtomicBool::new(false);
+    if let Some(socket) = STANDBY.get().filter(|_| !IS_DISMISSED.swap(true, Ordering::Relaxed)) {
         let _held = descriptors::hold();
         begin_socket::notify(socket);
     }
