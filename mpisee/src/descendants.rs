@@ -140,6 +140,7 @@ fn is_of_another_user(pid: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read as _, Write as _};
 
     #[test]
     fn the_environment_shows_why_the_profiler_is_not_loaded() {
@@ -172,8 +173,12 @@ mod tests {
     fn a_process_that_was_started_with_a_variable_is_found() {
         let value = format!("of-{}", std::process::id());
         assert!(!is_known_to_any("MPISEE_TEST", &value));
-        let mut other =
-            std::process::Command::new("sleep").arg("60").env("MPISEE_TEST", &value).spawn().unwrap();
+        let mut command = std::process::Command::new("cat");
+        let piped = std::process::Stdio::piped;
+        let mut other = command.env("MPISEE_TEST", &value).stdin(piped()).stdout(piped()).spawn().unwrap();
+        // A process has no environment yet while its program is put in place. An answer comes after.
+        other.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let is_found = is_known_to_any("MPISEE_TEST", &value);
         other.kill().unwrap();
         other.wait().unwrap();

@@ -47,11 +47,13 @@ const CORE: [&str; 4] = ["collectives", "point_to_point", "smoke", "variables"];
 /// How many cases of a run are listed as its slowest.
 const SLOWEST: usize = 30;
 
-/// Wall time and processor time of a case.
+/// Wall time and processor time of a case, and how it ended.
 struct Duty {
     name: String,
     wall: Duration,
     processor: Duration,
+    /// Why it failed.
+    failure: Option<Failed>,
 }
 
 type Duties = Arc<Mutex<Vec<Duty>>>;
@@ -157,13 +159,15 @@ fn trial(name: String, duties: &Duties, body: impl FnOnce() -> Option<String> + 
         let (begin, before) = (Instant::now(), command::processor_time());
         let ended = panic::catch_unwind(AssertUnwindSafe(body));
         let (wall, processor) = (begin.elapsed(), command::processor_time() - before);
-        duties.lock().unwrap_or_else(PoisonError::into_inner).push(Duty { name, wall, processor });
         let notes = NOTES.take();
-        match (ended, LEFT_OUT.take()) {
+        let completion = match (ended, LEFT_OUT.take()) {
             (Ok(Some(reason)), _) | (Ok(None), Some(reason)) => Ok(Completion::ignored_with(reason)),
             (Ok(None), None) => Ok(Completion::Completed),
             (Err(payload), _) => Err(failure(&*payload, &notes)),
-        }
+        };
+        let failure = completion.as_ref().err().cloned();
+        duties.lock().unwrap_or_else(PoisonError::into_inner).push(Duty { name, wall, processor, failure });
+        completion
     })
 }
 
@@ -212,25 +216,31 @@ fn failure(payload: &(dyn Any + Send), notes: &[String]) -> Failed {
     Failed::from(text + &notes.collect::<String>())
 }
 
-/// Prints the slowest cases, and writes the times of all.
+/// Prints the slowest cases, and writes the times of all and the failures. The log of a run is long, so `scripts/test` says at
+/// its end what failed.
 fn list(binary: &str, mut duties: Vec<Duty>) {
     if duties.is_empty() {
         return;
     }
     duties.sort_by_key(|duty| Reverse(duty.wall));
     let line = |duty: &Duty| {
-        format!("{:>8.2} {:>10.2}  {}", duty.wall.as_secs_f64(), duty.processor.as_secs_f64(), duty.name)
+        format!("{:>8.2} {:>10.2}  {}\n", duty.wall.as_secs_f64(), duty.processor.as_secs_f64(), duty.name)
     };
     let sum = |time: fn(&Duty) -> Duration| duties.iter().map(time).sum::<Duration>().as_secs_f64();
     let (wall, processor) = (sum(|duty| duty.wall), sum(|duty| duty.processor));
     eprintln!("{} cases of {binary}: {wall:.0} s, {processor:.0} s of processor time", duties.len());
     eprintln!("{:>8} {:>10}  slowest cases (seconds)", "took", "processor");
-    duties.iter().take(SLOWEST).for_each(|duty| eprintln!("{}", line(duty)));
-    let folder = root().join("target/tests/times");
-    let all: String = duties.iter().map(|duty| line(duty) + "\n").collect();
-    let written = std::fs::create_dir_all(&folder)
-        .and_then(|()| std::fs::write(folder.join(format!("{binary}.txt")), all));
-    if let Err(why) = written {
-        eprintln!("the times of the cases could not be written to {}: {why}", folder.display());
+    duties.iter().take(SLOWEST).for_each(|duty| eprint!("{}", line(duty)));
+    write("times", binary, duties.iter().map(line).collect());
+    let failures = duties.iter().filter_map(|duty| Some((&duty.name, duty.failure.as_ref()?.message()?)));
+    write("failures", binary, failures.map(|(name, why)| format!("{name}: {why}\n")).collect());
+}
+
+/// Writes what is known of a run's cases below `target/tests`.
+fn write(what: &str, binary: &str, text: String) {
+    let folder = root().join("target/tests").join(what);
+    let file = folder.join(format!("{binary}.txt"));
+    if let Err(why) = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(&file, text)) {
+        eprintln!("the {what} of the cases could not be written to {}: {why}", file.display());
     }
 }
