@@ -9,7 +9,7 @@
  *   call_cost cold        each call after a walk through more memory than the caches hold
  *   call_cost off         with MPI_Pcontrol(0)
  *   call_cost memory      the resident memory with 100 communicators and 20 operations on each, in KiB
- *   call_cost count       below valgrind's lackey, with marks in its trace around each operation
+ *   call_cost count       below `cargo xtask footprint`, with marks around each operation (x86-64)
  *
  * A line for each operation: its name and the median over batches. "two clock reads" is the floor: what any
  * profiler that times a call pays.
@@ -22,22 +22,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { BATCHES = 31, CALLS = 2000, COMMUNICATORS = 256, FEW_OPEN = 64, MANY_OPEN = 10000, CREATIONS = 100, MANY_COMMUNICATORS = 100 };
 /* Requests of arrays, and calls on long ones in a batch. */
 enum { LONG_ARRAY = 1000, SHORT_ARRAY = 16, LONG_CALLS = 20 };
 /* Cold calls of each operation, and the bytes between two of them. */
 enum { COLD_CALLS = 301, WALKED = 64 << 20, LINE = 64 };
-/* In a trace: calls before those that are counted, in which slots and tables are made, and those. */
+/* Where instructions are counted: calls before those that count, in which slots and tables are made, and those. */
 enum { WARM_UP = 20, COUNTED = 5 };
 /* Unknown to the compiler, which would make two loops, with a call in each. */
 static volatile int warm_up = WARM_UP;
-/* Stores here mark in a trace where operations begin and end: eight bytes for each. */
-#define MARKS ((volatile int *)0x5eed00000000)
-enum { MARKS_BYTES = 4096 };
 
 static int counting, operations;
 
@@ -57,15 +52,23 @@ static void report(const char *name, double *batch, int count) {
     printf("%s\t%.2f\n", name, batch[count / 2]);
 }
 
+/* Stops the process where an operation begins (even) or ends (odd), for the one that traces it. */
+static inline void mark(int number) {
+#ifdef __x86_64__
+    __asm__ volatile("int3" : : "a"(0x5eed00000000 | number) : "memory");
+#else
+    (void)number;
+#endif
+}
+
 #define MARKED(STATEMENT) MARKED_IF(1, STATEMENT)
 
 /* A call that is not marked is made in the same place of the program. */
 #define MARKED_IF(MARKS_IT, STATEMENT)                     \
     do {                                                   \
-        int mark = 2 * operations;                         \
-        if (MARKS_IT) MARKS[mark] = 1;                     \
+        if (MARKS_IT) mark(2 * operations);                \
         STATEMENT;                                         \
-        if (MARKS_IT) MARKS[mark + 1] = 1;                 \
+        if (MARKS_IT) mark(2 * operations + 1);            \
     } while (0)
 
 /* Ends the operation whose calls were marked. */
@@ -211,8 +214,6 @@ static void with_open_requests(MPI_Comm comm, int count, const char *name, const
         MPI_Waitall(2, r, s);
     });
     MEASURE(test_name, 1, MPI_Test(&open[count / 2], &flag, MPI_STATUS_IGNORE));
-    /* A trace of all completions takes minutes. */
-    if (counting && count == MANY_OPEN) return;
     for (int i = 0; i < count; ++i) {
         MPI_Send(in, 8, MPI_DOUBLE, 0, i, aside);
         MPI_Wait(&open[i], MPI_STATUS_IGNORE);
@@ -356,17 +357,6 @@ static void memory(void) {
     for (int i = 0; i < MANY_COMMUNICATORS; ++i) MPI_Comm_free(&comms[i]);
 }
 
-/* Makes the place of the marks. */
-static void begin_counting(void) {
-    void *marks = mmap((void *)MARKS, MARKS_BYTES, PROT_READ | PROT_WRITE,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
-    if (marks != (void *)MARKS) {
-        fprintf(stderr, "call_cost: no memory for marks at %p\n", (void *)MARKS);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    counting = 1;
-}
-
 static void print_mappings(void) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[4096];
@@ -397,7 +387,7 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     if (argc > 1 && strcmp(argv[1], "off") == 0) MPI_Pcontrol(0);
-    if (argc > 1 && strcmp(argv[1], "count") == 0) begin_counting();
+    if (argc > 1 && strcmp(argv[1], "count") == 0) counting = 1;
     if (argc > 1 && strcmp(argv[1], "memory") == 0) {
         memory();
         MPI_Finalize();
@@ -431,12 +421,7 @@ int main(int argc, char **argv) {
         if (counting) sides_of_messages(MPI_COMM_WORLD);
         with_open_requests(MPI_COMM_WORLD, MANY_OPEN, "Irecv, Isend, Waitall, 10000 open", "Test, 10000 open");
     }
-    if (counting) {
-        print_mappings();
-        fflush(stdout);
-        /* Requests are open, and MPI_Finalize is in no figure. */
-        _exit(0);
-    }
+    if (counting) print_mappings();
     MPI_Finalize();
     return 0;
 }

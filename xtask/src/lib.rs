@@ -5,6 +5,7 @@ pub mod build;
 pub mod changed;
 pub mod dist;
 pub mod flavour;
+#[cfg(target_arch = "x86_64")]
 pub mod footprint;
 pub mod generate;
 pub mod gpu;

@@ -5,7 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::build::{MpiSelection, Programs};
-use xtask::{build, changed, dist, find_root, footprint, generate, gpu};
+use xtask::{build, changed, dist, find_root, generate, gpu};
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -61,7 +61,8 @@ enum Task {
         base: Option<String>,
     },
     /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
-    Footprint(footprint::FootprintArgs),
+    #[cfg(target_arch = "x86_64")]
+    Footprint(xtask::footprint::FootprintArgs),
 }
 
 fn main() -> ExitCode {
@@ -103,6 +104,7 @@ fn run(task: Task) -> Result<()> {
             println!("packages={}", list(&affected.packages));
             println!("subjects={}", list(&affected.subjects));
         }),
-        Task::Footprint(wish) => footprint::footprint(&wish),
+        #[cfg(target_arch = "x86_64")]
+        Task::Footprint(wish) => xtask::footprint::footprint(&wish),
     }
 }

@@ -1,10 +1,11 @@
 //! The footprint of a call: instructions, cache lines and pages that the library uses beyond the MPI call itself.
 //!
-//! `bench/call_cost.c` runs below valgrind's lackey, which prints every access to memory. Unlike nanoseconds these figures
-//! are the same each time, so that a change which makes calls dearer is seen for what it is. Instructions are what a call
-//! in a hot loop costs; lines and pages are what it costs in a program whose own data fill the caches between two calls.
+//! `bench/call_cost.c` is stepped through its operations, one instruction at a time. Unlike nanoseconds these figures are the
+//! same each time, so that a change which makes calls dearer is seen for what it is. Instructions are what a call in a hot
+//! loop costs; lines and pages are what it costs in a program whose own data fill the caches between two calls.
 
 mod figures;
+mod steps;
 mod trace;
 
 use crate::build::MpiSelection;
@@ -14,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use figures::{Figures, OperationOfMpi};
 use std::fs::File;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread;
 use trace::{Recorded, Sources};
 
@@ -84,31 +85,26 @@ pub fn footprint(wish: &FootprintArgs) -> Result<()> {
     Ok(())
 }
 
-/// Runs the program below lackey.
+/// Steps through the program.
 fn record(flavour: &Flavour) -> Result<Recorded> {
     let program = launch::compile(flavour, "call_cost")?;
     let folder = tempfile::tempdir()?;
     let printed = folder.path().join("printed");
     let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
-    let mut child = Command::new("valgrind")
-        .args(["--tool=lackey", "--trace-mem=yes"])
-        .arg(&program)
+    let mut command = Command::new(&program);
+    command
         .arg("count")
         .env("LD_PRELOAD", &library)
         .env("MPISEE_QUIET", "on")
         .env("MPISEE_OUTPUT", folder.path().join("count.mpisee"))
         .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
-        // Without the search for input and output devices, which is most of what MPI_Init has to trace.
-        .env("HWLOC_COMPONENTS", "linux,stop")
-        .stdout(File::create(&printed)?)
-        .stderr(Stdio::piped())
-        .spawn()
-        .context("starting valgrind")?;
-    let windows = trace::windows(child.stderr.take().context("the trace is no pipe")?);
-    if !child.wait()?.success() {
-        bail!("{flavour} below valgrind failed: {}", std::fs::read_to_string(&printed)?);
-    }
-    Recorded::new(&std::fs::read_to_string(&printed)?, windows?)
+        // The same functions of libc on each processor.
+        .env("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM")
+        .stdout(File::create(&printed)?);
+    let windows =
+        steps::windows(&mut command).with_context(|| format!("{}, built for {flavour}", program.display()));
+    let printed = std::fs::read_to_string(&printed)?;
+    Recorded::new(&printed, windows.with_context(|| printed.clone())?)
 }
 
 /// Prints the lines of an operation.

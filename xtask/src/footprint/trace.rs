@@ -1,35 +1,32 @@
-//! A trace of memory accesses, and what of it is the library's.
+//! Traced instructions, and what of them is the library's.
 
 use super::figures::Figure;
 use anyhow::{Context, Result, ensure};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 const LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
-
-/// Stores by which `bench/call_cost.c` marks the begin and end of an operation, eight bytes for each operation.
-const MARKS: u64 = 0x5eed_0000_0000;
-const MARKS_BYTES: u64 = 4096;
-/// How lackey prints a store to a mark.
-const BEGIN_OF_MARKS: &[u8] = b" S 5eed";
 
 /// Libraries that the profiler and MPI both call: what they do is done for the caller.
 const SHARED: [&str; 6] = ["libc.so", "libm.so", "libgcc_s.so", "libpthread.so", "ld-linux", "[vdso]"];
 
 /// An instruction, and the data that it uses.
 #[derive(Debug)]
-struct Instruction {
-    code: Span,
-    data: Vec<Span>,
+pub struct Instruction {
+    /// Its own bytes.
+    pub code: Span,
+    /// The memory that it reads or writes.
+    pub data: Vec<Span>,
 }
 
 /// Bytes of memory.
 #[derive(Clone, Copy, Debug)]
-struct Span {
-    begin: u64,
-    bytes: u64,
+pub struct Span {
+    /// The address of the first.
+    pub begin: u64,
+    /// Their number.
+    pub bytes: u64,
 }
 
 impl Span {
@@ -39,55 +36,13 @@ impl Span {
     }
 }
 
-/// The instructions between two marks, by the number of their operation.
+/// The instructions between the two marks of an operation.
 #[derive(Debug)]
 pub struct Window {
-    operation: u64,
-    instructions: Vec<Instruction>,
-}
-
-/// Reads the windows out of what `valgrind --tool=lackey --trace-mem=yes` prints.
-pub fn windows(trace: impl Read) -> Result<Vec<Window>> {
-    let mut reader = BufReader::with_capacity(1 << 20, trace);
-    let (mut windows, mut open): (Vec<Window>, Option<Window>) = (Vec::new(), None);
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        if reader.read_until(b'\n', &mut line)? == 0 {
-            ensure!(open.is_none(), "the trace ends within an operation");
-            return Ok(windows);
-        }
-        // Nearly all of the trace is of MPI_Init and MPI_Finalize.
-        if open.is_none() && !line.starts_with(BEGIN_OF_MARKS) {
-            continue;
-        }
-        let Some((kind, span)) = access(&line) else { continue };
-        if kind == b'S' && (MARKS..MARKS + MARKS_BYTES).contains(&span.begin) {
-            let place = (span.begin - MARKS) / 4;
-            match place % 2 {
-                0 => open = Some(Window { operation: place / 2, instructions: Vec::new() }),
-                _ => windows.extend(open.take()),
-            }
-        } else if let Some(window) = &mut open {
-            match (kind, window.instructions.last_mut()) {
-                (b'I', _) => window.instructions.push(Instruction { code: span, data: Vec::new() }),
-                (_, Some(instruction)) => instruction.data.push(span),
-                _ => {}
-            }
-        }
-    }
-}
-
-/// One access: `I  04001090,3`, ` L 1ffeffe7e0,8`, ` S …` or ` M …`.
-fn access(line: &[u8]) -> Option<(u8, Span)> {
-    let kind = match line {
-        [b'I', b' ', b' ', ..] => b'I',
-        [b' ', kind @ (b'L' | b'S' | b'M'), b' ', ..] => *kind,
-        _ => return None,
-    };
-    let text = std::str::from_utf8(line.get(3..)?).ok()?.trim_end();
-    let (begin, bytes) = text.split_once(',')?;
-    Some((kind, Span { begin: u64::from_str_radix(begin, 16).ok()?, bytes: bytes.parse().ok()? }))
+    /// The number of the operation.
+    pub operation: u64,
+    /// The instructions, each as often as it was executed.
+    pub instructions: Vec<Instruction>,
 }
 
 /// A mapping of the process.
@@ -296,22 +251,26 @@ mod tests {
     const PRINTED: &str = "operation\tBarrier\nmap\t1000-2000 r-xp 00001000 00:00 1 /dist/libmpisee.so\n\
         map\t3000-4000 r-xp 00000000 00:00 2 /usr/lib/libmpi.so.40\nmap\t5000-6000 r-xp 00000000 00:00 3 /lib/libc.so.6\n";
 
+    fn instruction(begin: u64, data: &[u64]) -> Instruction {
+        let span = |begin| Span { begin, bytes: 8 };
+        Instruction { code: Span { begin, bytes: 4 }, data: data.iter().copied().map(span).collect() }
+    }
+
     #[test]
     fn only_what_the_library_does_and_mpi_does_not_is_counted() {
         // The library calls libc, then MPI, which calls libc, too; both use the line at 0x9000.
-        let trace = "==1== lackey\nI  00001000,4\n S 5eed00000000,4\nI  0000103e,4\n L 00009000,8\nI  00005000,4\n S 0000a03c,8\n\
-            I  00003000,4\n L 00009008,8\nI  00005040,4\n S 0000b000,8\nI  00001080,2\n M 0000c000,4\n S 5eed00000004,4\n\
-            I  00001100,4\n";
-        let recorded = Recorded::new(PRINTED, windows(trace.as_bytes()).unwrap()).unwrap();
+        let instructions = [
+            instruction(0x103e, &[0x9000]),
+            instruction(0x5000, &[0xa03c]),
+            instruction(0x3000, &[0x9008]),
+            instruction(0x5040, &[0xb000]),
+            instruction(0x1080, &[0xc000]),
+        ];
+        let window = Window { operation: 0, instructions: instructions.into() };
+        let recorded = Recorded::new(PRINTED, vec![window]).unwrap();
         let figures: Vec<_> = recorded.figures().collect();
         // Code: 0x1000, 0x1040, 0x5000, 0x1080; data: 0xa000, 0xa040, 0xc000. MPI uses the page of libc's code.
         let figure = Figure { instructions: 3, code_lines: 4, data_lines: 3, pages: 3 };
         assert_eq!(figures, [("Barrier".to_owned(), figure)]);
-    }
-
-    #[test]
-    fn a_trace_that_ends_within_an_operation_is_an_error() {
-        let error = windows(" S 5eed00000000,4\nI  00001000,4\n".as_bytes()).unwrap_err();
-        assert_eq!(error.to_string(), "the trace ends within an operation");
     }
 }
