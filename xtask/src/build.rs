@@ -22,9 +22,9 @@ pub struct MpiSelection {
     #[arg(long)]
     without_bench: bool,
 
-    /// Leave out mpisee-bench for the MPIs below this folder
+    /// Leave out optimisations, and mpisee-bench, for the MPIs below this folder
     #[arg(long, value_name = "DIR")]
-    without_bench_below: Option<PathBuf>,
+    quick_below: Option<PathBuf>,
 
     /// Leave out mpisee-serve, the web server
     #[arg(long)]
@@ -38,13 +38,7 @@ pub struct MpiSelection {
 impl MpiSelection {
     /// The library alone.
     pub fn library(mpicc: Vec<PathBuf>) -> MpiSelection {
-        MpiSelection {
-            mpicc,
-            without_bench: true,
-            without_bench_below: None,
-            without_serve: true,
-            unoptimised: true,
-        }
+        MpiSelection { mpicc, without_bench: true, quick_below: None, without_serve: true, unoptimised: true }
     }
 
     /// The compiler wrappers that were named; none is all that are found.
@@ -52,10 +46,14 @@ impl MpiSelection {
         &self.mpicc
     }
 
+    /// Returns whether what is built for an MPI is not to be optimised.
+    fn is_quick(&self, flavour: &Flavour) -> bool {
+        self.quick_below.as_ref().is_some_and(|folder| flavour.mpicc.starts_with(root().join(folder)))
+    }
+
     /// Returns whether mpisee-bench is wanted for an MPI.
     fn with_bench(&self, flavour: &Flavour) -> bool {
-        let folder = self.without_bench_below.as_ref().map(|folder| root().join(folder));
-        !self.without_bench && !folder.is_some_and(|folder| flavour.mpicc.starts_with(folder))
+        !self.without_bench && !self.is_quick(flavour)
     }
 
     /// Returns whether the web server is wanted, too.
@@ -88,8 +86,12 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
     let failed = each(wanted, "building", "library", |workplace| {
         let with_bench = wanted.with_bench(&workplace.flavour);
         let packages = workplace.packages(!with_bench || wanted.unoptimised);
-        cargo(&[&["build", "--profile", "library"], &packages[..]].concat(), Some(workplace))?;
-        let library = workplace.folder.join("library/libmpisee.so");
+        let (build, folder): (&[&str], _) = match wanted.is_quick(&workplace.flavour) {
+            true => (&["build"], "debug"),
+            false => (&["build", "--profile", "library"], "library"),
+        };
+        cargo(&[build, &packages[..]].concat(), Some(workplace))?;
+        let library = workplace.folder.join(folder).join("libmpisee.so");
         mpi::check_independence(&library)?;
         let bench = if with_bench { workplace.bench(wanted.unoptimised)? } else { None };
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());

@@ -3,7 +3,9 @@
 #include "common.h"
 #include <pthread.h>
 
-enum { ROUNDS = 300 };
+#ifndef ROUNDS
+#define ROUNDS 300
+#endif
 
 static pthread_barrier_t together;
 static int rank;

@@ -3,7 +3,7 @@
  * thread completes. Sizes tell the thread. */
 #include "threads.h"
 
-enum { THREADS = 8, ROUNDS = 200, NEW_EVERY = 50, ROOM = 20011 };
+enum { THREADS = 8, ROUNDS = 100, NEW_EVERY = 25, ROOM = 20011 };
 
 /* Where a thread leaves two requests for the next one. */
 typedef struct {

@@ -42,7 +42,7 @@ fn threads_are_counted_exactly(mpi: &Mpi) {
 fn eight_threads_that_call_everything_at_once_are_counted_exactly(mpi: &Mpi) {
     let finished = Run::new(mpi, "threads/hammer").ranks(2).profiled();
     let tables = finished.tables();
-    let (threads, rounds, dups) = (8, 200, 4);
+    let (threads, rounds, dups) = (8, 100, 4);
     let sum = |least: u64| rounds * (0..threads).map(|thread| least + thread).sum::<u64>();
     let all = threads * rounds;
     for rank in 0..2 {
