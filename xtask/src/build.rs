@@ -112,7 +112,7 @@ const BENCH: &str = "mpisee-bench-mpi";
 
 /// The arguments for cargo that select everything but the library. Every step of `scripts/test` uses these, since another
 /// selection has other features, and would compile what is shared again.
-const WITHOUT_LIBRARY: [&str; 3] = ["--workspace", "--exclude", "mpisee-rs"];
+pub const WITHOUT_LIBRARY: [&str; 3] = ["--workspace", "--exclude", "mpisee-rs"];
 
 /// The programs that are built once, for all MPIs.
 pub struct Programs {

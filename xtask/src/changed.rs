@@ -1,11 +1,12 @@
 //! What the changes of a working tree can affect: packages to test, and subjects of the end-to-end tests.
 
+use crate::build::WITHOUT_LIBRARY;
 use crate::root;
 use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// The package of the preloaded library, which has unit tests per MPI.
 pub const LIBRARY: &str = "mpisee-rs";
@@ -46,6 +47,40 @@ pub fn affected(base: Option<&str>) -> Result<Affected> {
     let packages = Packages::read()?;
     let sources = subjects()?;
     Ok(affected_by(&files, &packages, &sources))
+}
+
+/// Runs the tests of the affected packages that `cargo build --all-targets` of `scripts/test` has built; the library's are
+/// those of `cargo xtask test`.
+pub fn test(affected: &Affected) -> Result<()> {
+    // The same selection of packages as there: with another one their features differ, and all would compile again.
+    let mut command = Command::new("cargo");
+    command.current_dir(root()).args(["test", "--quiet", "--no-run", "--message-format", "json"]);
+    let output = command.args(WITHOUT_LIBRARY).stderr(Stdio::inherit()).output().context("starting cargo")?;
+    ensure!(output.status.success(), "the tests do not compile; the messages are above");
+    let packages = Packages::read()?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let built = messages.lines().filter_map(|line| serde_json::from_str::<TestProgram>(line).ok());
+    let mut failed = Vec::new();
+    for TestProgram { executable, manifest_path } in built {
+        let folder = manifest_path.parent().context("a manifest is in a folder")?;
+        let package = packages.with_file(folder.strip_prefix(root()).unwrap_or(folder));
+        if package.is_some_and(|package| affected.packages.contains(&package.name)) {
+            let mut command = Command::new(&executable);
+            command.arg("--quiet").current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+            if !command.status().with_context(|| executable.display().to_string())?.success() {
+                failed.push(executable.display().to_string());
+            }
+        }
+    }
+    ensure!(failed.is_empty(), "tests failed in {}", failed.join(", "));
+    Ok(())
+}
+
+/// A message of cargo about a program that it has built; messages about other things lack a field.
+#[derive(Deserialize)]
+struct TestProgram {
+    executable: PathBuf,
+    manifest_path: PathBuf,
 }
 
 fn git(arguments: &[&str]) -> Result<String> {

@@ -59,6 +59,9 @@ enum Task {
         /// The revision to compare with (default: where the branch left its upstream)
         #[arg(long, value_name = "REVISION")]
         base: Option<String>,
+        /// Run the tests of these packages instead, but for those that need an installation
+        #[arg(long)]
+        test: bool,
     },
     /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
     #[cfg(target_arch = "x86_64")]
@@ -96,14 +99,19 @@ fn run(task: Task) -> Result<()> {
         Task::Sanitize(wanted) => build::sanitized(&wanted, |flavour, library| {
             println!("{} {} {}", flavour.name, flavour.mpicc.display(), library.display());
         }),
-        Task::Changed { base } => changed::affected(base.as_deref()).map(|affected| {
+        Task::Changed { base, test } => {
+            let affected = changed::affected(base.as_deref())?;
+            if test {
+                return changed::test(&affected);
+            }
             let list = |names: &std::collections::BTreeSet<String>| {
                 names.iter().cloned().collect::<Vec<_>>().join(" ")
             };
             println!("changed={}", list(&affected.changed));
             println!("packages={}", list(&affected.packages));
             println!("subjects={}", list(&affected.subjects));
-        }),
+            Ok(())
+        }
         #[cfg(target_arch = "x86_64")]
         Task::Footprint(wish) => xtask::footprint::footprint(&wish),
     }
