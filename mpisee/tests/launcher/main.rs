@@ -354,6 +354,16 @@ fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
 }
 
 #[test]
+fn a_program_whose_libraries_cannot_be_listed_is_not_said_to_have_no_mpi() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let no_processes = ["prlimit", "--nproc=0"];
+    let run = installed.mpisee_of_user(&no_processes, &["true"]).run();
+    let said = "mpisee: true has libraries that cannot be listed, since its dynamic loader does not start: ";
+    assert!(run.status.success() && run.stderr.starts_with(said), "{run:?}");
+    assert!(run.stderr.contains("say which with --flavour (mpich-4.0, openmpi-4.1)"), "{run:?}");
+}
+
+#[test]
 fn without_any_flavour_the_program_still_runs() {
     let installed = Installation::of(&[]);
     let run = installed.mpisee(&["echo", "it runs"]).run();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -119,6 +119,21 @@ impl Installation {
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(format!("{commands}; exec \"$0\" \"$@\"")).arg(self.prefix.join("bin/mpisee"));
         Self::without_marks(shell, arguments)
+    }
+
+    /// The launcher, after words that start it, as a user without special rights.
+    pub fn mpisee_of_user(&self, before: &[&str], arguments: &[&str]) -> Try {
+        for folder in self.prefix.ancestors().take(2) {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+        let change: &[&str] = match is_root {
+            true => &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"],
+            false => &["env"],
+        };
+        let mpisee = self.prefix.join("bin/mpisee");
+        let words = [change, before, &[mpisee.to_str().unwrap()], arguments].concat();
+        Self::without_marks(Command::new(words[0]), &words[1..])
     }
 
     fn without_marks(mut command: Command, arguments: &[&str]) -> Try {
