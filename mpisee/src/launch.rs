@@ -11,6 +11,7 @@ use crate::preload::{can_be_preloaded, separates};
 use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
 use crate::signals;
+use crate::standard_descriptors;
 use crate::standby::{Standby, Started};
 use crate::watch;
 use mpisee_collect::process::{self, begin_socket};
@@ -85,8 +86,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             folder: &installation.folder,
         }),
     }
-    // SAFETY: the closure makes system calls only, and there is no other process to share memory with.
-    unsafe { command.pre_exec(signals::restorer()) };
+    // SAFETY: the closures make system calls only, and there is no other process to share memory with.
+    unsafe { command.pre_exec(signals::restorer()).pre_exec(standard_descriptors::closer()) };
     let why = command.exec();
     standby.iter().for_each(Standby::dismiss);
     Err(Failure::Exec { why, path: program.path })
