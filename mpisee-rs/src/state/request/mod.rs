@@ -396,6 +396,11 @@ impl Requests {
         started.persistent.then_some((found, started))
     }
 
+    /// The entry of an open request.
+    pub fn state(&self, found: &EntryRef<RequestState>) -> RequestState {
+        self.table.value(found)
+    }
+
     /// MPI has replaced the handle of an inactive persistent request.
     pub fn rename(&self, old: Request, new: Request) {
         // Another thread may have got the old handle meanwhile, for a request of its own.
