@@ -6,6 +6,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// More processes than a job script has at once.
 const MOST: usize = 256;
@@ -60,6 +61,19 @@ pub fn look_below(pid: u32) -> Option<Seen> {
     None
 }
 
+/// The folder of a process in `/proc`, or that of its first thread that runs: the first thread of all may have ended.
+fn folder_of(pid: u32) -> PathBuf {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let has_ended = |folder: &Path| {
+        std::fs::read_link(folder.join("exe")).is_err_and(|why| why.kind() == ErrorKind::NotFound)
+    };
+    if !has_ended(&process) {
+        return process;
+    }
+    let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    threads.map(|thread| thread.path()).find(|thread| !has_ended(thread)).unwrap_or(process)
+}
+
 /// The children of a process, as far as the kernel lists them.
 fn children(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -71,8 +85,8 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Returns whether the process has the same stderr as this one, as far as that can be seen.
 pub fn has_stderr_of_this(pid: u32) -> bool {
-    let stderr_of = |process: &str| std::fs::metadata(format!("/proc/{process}/fd/2"));
-    match (stderr_of("self"), stderr_of(&pid.to_string())) {
+    let stderr_of = |process: &Path| std::fs::metadata(process.join("fd/2"));
+    match (stderr_of(Path::new("/proc/self")), stderr_of(&folder_of(pid))) {
         (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
         (_, Err(why)) => why.kind() == ErrorKind::PermissionDenied,
         (Err(_), Ok(_)) => false,
@@ -88,19 +102,20 @@ pub fn is_known_to_any(variable: &str, value: &str) -> bool {
 }
 
 /// Returns whether the process has a network of its own.
-fn is_apart(pid: u32) -> bool {
-    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    network(&pid.to_string()).is_some_and(|it| Some(it) != network("self"))
+fn is_apart(process: &Path) -> bool {
+    let network = |process: &Path| std::fs::read_link(process.join("ns/net")).ok();
+    network(process).is_some_and(|it| Some(it) != network(Path::new("/proc/self")))
 }
 
 fn look_at(pid: u32) -> Option<Seen> {
-    if is_apart(pid) {
+    let folder = folder_of(pid);
+    if is_apart(&folder) {
         return Some(Seen::Apart);
     }
-    let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
+    let read = |name: &str| std::fs::read(folder.join(name));
     let command = read("cmdline").ok()?;
     let name = OsString::from_vec(command.split(|&byte| byte == 0).next()?.to_vec());
-    match mapped_files(&pid.to_string()) {
+    match mapped_files(&folder) {
         Ok(files) => {
             if !has_mpi(&files) {
                 return None;

@@ -54,6 +54,10 @@ fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
     const SOURCE: &str = "lifecycle/past_the_profiler";
     let library = mpi.compile_variant(SOURCE, "library", &["-DLIBRARY", "-shared", "-fPIC"]);
     let opens = mpi.compile_variant(SOURCE, "opens", &["-DOPENS", "-ldl"]);
+    // Whether an MPI was called that is out of sight is not known.
+    let apart = mpi.compile_variant(SOURCE, "apart", &["-DAPART", "-ldl"]);
+    let said = sentence(launched(mpi).arg(apart).arg(&library));
+    assert!(said.contains("has loaded MPI by dlmopen"), "{said}");
     for command in [vec![mpi.compile(SOURCE)], vec![opens, library]] {
         let said = sentence(launched(mpi).args(&command));
         assert!(said.contains("its call of MPI_Init did not reach the profiler"), "{command:?}: {said}");
