@@ -275,6 +275,20 @@ fn a_receive_that_is_freed_while_active_is_counted_as_not_seen(mpi: &Mpi) {
 }
 
 #[case]
+fn a_receive_from_nobody_that_is_freed_while_active_loses_nothing(mpi: &Mpi) {
+    let finished = Run::new(mpi, "requests/freed_from_nobody").ranks(1).profiled();
+    let tables = finished.tables();
+    let of_all = [("MPI_Irecv", 1, 0), ("MPI_Recv_init", 1, 0), ("MPI_Start", 1, 0)];
+    let combined = tables.sum("S", "MPI_Isendrecv").calls > 0;
+    let freed = [("MPI_Request_free", if combined { 3 } else { 2 }, 0)];
+    let of_both = [("MPI_Isendrecv", 1, 419), ("MPI_Recv", 1, 419)];
+    let of_both = if combined { &of_both[..] } else { &[] };
+    assert_calls(tables, "S", 0, &[&of_all[..], &freed, of_both].concat());
+    assert_all_seen(tables);
+    finished.check();
+}
+
+#[case]
 fn a_cancelled_request_moves_nothing(mpi: &Mpi) {
     let finished = Run::new(mpi, "requests/cancelled").ranks(2).profiled();
     let tables = finished.tables();
