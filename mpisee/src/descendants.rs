@@ -2,6 +2,7 @@
 
 use crate::flavours::LIBRARY;
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
+use mpisee_collect::process::begin_socket;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
@@ -93,12 +94,15 @@ pub fn has_stderr_of_this(pid: u32) -> bool {
     }
 }
 
-/// Returns whether a process has a variable with this value in the environment with which it was started.
-pub fn is_known_to_any(variable: &str, value: &str) -> bool {
-    let wanted = format!("{variable}={value}").into_bytes();
+/// Returns whether a process has the name of a standby's socket in that variable of the environment with which it was started.
+pub fn is_known_to_any(variable: &str, socket: &str) -> bool {
+    let begin = format!("{variable}=").into_bytes();
+    let is_known = |environment: Vec<u8>| {
+        let values = environment.split(|&byte| byte == 0).filter_map(|it| it.strip_prefix(begin.as_slice()));
+        values.into_iter().any(|value| begin_socket::is_among(socket, value))
+    };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let environments = processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
-    environments.into_iter().any(|environment| environment.split(|&byte| byte == 0).any(|it| it == wanted))
+    processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok()).any(is_known)
 }
 
 /// Returns whether the process has a network of its own.

@@ -34,6 +34,8 @@ pub struct Started {
     pub needs_mpi: bool,
     /// True if a launcher started it as a rank.
     pub is_rank: bool,
+    /// The sockets of the standbys of launchers around this one.
+    pub outer: Option<OsString>,
 }
 
 impl Standby {
@@ -142,12 +144,13 @@ fn wait(waiting: &Waiting, program: &Started) {
     loop {
         waiting.pause(pause_ms);
         let is_over = waiting.is_over();
+        // Those that are left may begin to record, or be the standby of another launcher, which speaks before it ends.
+        let is_last = is_over && !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name);
         if begin_socket::is_notified(&waiting.socket) {
             return;
         }
         if is_over {
-            // Those that are left may begin to record.
-            if !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name) {
+            if is_last {
                 say_why(program, &seen);
             }
             return;
@@ -172,6 +175,7 @@ fn say_why(program: &Started, seen: &Seen) {
         Seen::WithoutProfiler(found) => Some(found),
     };
     failure::say(&Message { program, seen });
+    program.outer.iter().for_each(|outer| begin_socket::notify(outer));
 }
 
 /// Why there is no profile, and what to do.
@@ -221,7 +225,7 @@ mod tests {
 
     #[test]
     fn the_sentence_names_the_program_that_had_no_profiler_and_why() {
-        let script = Started { name: "./wrapper.sh".into(), needs_mpi: false, is_rank: false };
+        let script = Started { name: "./wrapper.sh".into(), needs_mpi: false, is_rank: false, outer: None };
         let said = |program: &Started, lacking: Option<Lacking>| {
             let seen = lacking.map(|lacking| WithoutProfiler { name: "./app".into(), lacking });
             Message { program, seen: seen.as_ref() }.to_string()
@@ -235,7 +239,7 @@ mod tests {
         assert!(said(&script, Some(Lacking::Replaced)).contains("started ./app with another LD_PRELOAD"));
         assert!(said(&script, Some(Lacking::Ignored)).ends_with("use a copy without them"));
         assert!(said(&script, None).contains("nothing that ./wrapper.sh ran called MPI_Init"));
-        let app = Started { name: "./app".into(), needs_mpi: true, is_rank: true };
+        let app = Started { name: "./app".into(), needs_mpi: true, is_rank: true, outer: None };
         assert_eq!(said(&app, None), "rank 0 is in no profile: ./app ended before MPI_Init was done");
     }
 }

@@ -82,13 +82,45 @@ fn one_rank_speaks_and_who_begins_to_record_is_believed() {
     assert_eq!(run.stderr, "");
 }
 
+/// The launcher of an installation.
+fn launcher(installed: &Installation) -> String {
+    let folder = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().to_owned();
+    folder.join("bin/mpisee").to_str().unwrap().to_owned()
+}
+
+/// A program that adopts orphans and becomes what its arguments say.
+fn adopting(installed: &Installation) -> String {
+    let source = "#include <sys/prctl.h>\n#include <unistd.h>\n\
+                  int main(int c, char **v) { prctl(PR_SET_CHILD_SUBREAPER, c); return execv(v[1], v + 1); }";
+    installed.program("adopting", source, &[])
+}
+
 #[test]
-fn the_inner_of_two_launchers_speaks() {
+fn of_launchers_within_each_other_exactly_one_speaks() {
     let installed = silent();
-    let inner = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().join("bin/mpisee");
-    let run = installed.mpisee(&["env", inner.to_str().unwrap(), "true"]).run();
-    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
-    assert!(run.stderr.contains("nothing that true ran"), "{run:?}");
+    let inner = launcher(&installed);
+    let adopting = adopting(&installed);
+    let linked_statically = installed.program("alone", "int main(void) { return 0; }", &["-static"]);
+    let as_child = format!("{inner} true; :");
+    for (command, said) in [
+        (vec!["env", &inner, "true"], "nothing that true ran"),
+        (vec!["sh", "-c", &as_child], "nothing that true ran"),
+        (vec!["env", &inner, "env", &inner, "true"], "nothing that true ran"),
+        // The inner one has no standby.
+        (vec![&adopting, &inner, "/bin/true"], "adopting ran"),
+        (vec!["env", &inner, &linked_statically], "is linked statically"),
+    ] {
+        let run = installed.mpisee(&command).run();
+        assert!(run.stderr.lines().count() == 1 && run.stderr.contains(said), "{command:?}: {run:?}");
+    }
+}
+
+#[test]
+fn launchers_around_one_whose_program_records_are_silent() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    // The profiler of the inner launcher alone begins to record.
+    let run = silent().mpisee(&["env", &launcher(&installed), "true"]).run();
+    assert_eq!((run.status.code(), run.stderr.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -113,13 +145,10 @@ fn the_standby_is_no_child_of_the_program_and_has_none_of_its_descriptors() {
 #[test]
 fn a_program_that_adopts_orphans_waits_for_its_own_children_alone() {
     let installed = silent();
-    let adopting = "#include <sys/prctl.h>\n#include <unistd.h>\n\
-                    int main(int c, char **v) { prctl(PR_SET_CHILD_SUBREAPER, c); return execv(v[1], v + 1); }";
-    let adopting = installed.program("adopting", adopting, &[]);
+    let adopting = adopting(&installed);
     let waiting = "#include <sys/wait.h>\nint main(void) { int n = 0; while (wait(0) > 0) n++; return n; }";
     let waiting = installed.program("waiting", waiting, &[]);
-    let mpisee = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().join("bin/mpisee");
-    let output = Command::new(adopting).arg(mpisee).arg(waiting).output().unwrap();
+    let output = Command::new(adopting).arg(launcher(&installed)).arg(waiting).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
@@ -135,8 +164,7 @@ fn whoever_reads_the_programs_stderr_sees_its_end() {
     let installed = silent();
     let commands = "exec 2>&-; for i in $(seq 200); do [ -e seen ] && exit 0; sleep 0.1; done; exit 1";
     let folder = Path::new(&installed.profiler(OPEN_MPI)).parent().unwrap().to_owned();
-    let mpisee = folder.ancestors().nth(3).unwrap().join("bin/mpisee");
-    let mut started = Command::new(mpisee);
+    let mut started = Command::new(launcher(&installed));
     started.args(["sh", "-c", commands]).current_dir(&folder).stderr(std::process::Stdio::piped());
     let mut started = started.spawn().unwrap();
     std::io::copy(&mut started.stderr.take().unwrap(), &mut std::io::sink()).unwrap();

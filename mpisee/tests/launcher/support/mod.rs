@@ -211,11 +211,14 @@ fn beginning_library() -> &'static [u8] {
         __attribute__((constructor)) static void begin(void) {
             const char *name = getenv("MPISEE_BEGIN_SOCKET");
             if (!name) return;
-            struct sockaddr_un to = { .sun_family = AF_UNIX };
-            memcpy(to.sun_path + 1, name, strlen(name));
             int socket_ = socket(AF_UNIX, SOCK_DGRAM, 0);
-            socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
-            sendto(socket_, "b", 1, MSG_DONTWAIT, (struct sockaddr *)&to, length);
+            while (*name) {
+                size_t length = strcspn(name, ":");
+                struct sockaddr_un to = { .sun_family = AF_UNIX };
+                memcpy(to.sun_path + 1, name, length);
+                sendto(socket_, "b", 1, MSG_DONTWAIT, (struct sockaddr *)&to, offsetof(struct sockaddr_un, sun_path) + 1 + length);
+                name += length + (name[length] == ':');
+            }
             close(socket_);
         }"#;
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
