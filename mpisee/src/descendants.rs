@@ -43,6 +43,8 @@ pub enum Lacking {
     Replaced,
     /// LD_PRELOAD names it, and the dynamic loader did not load it.
     Ignored,
+    /// It is of another user.
+    OtherUser,
     /// Its environment cannot be read.
     Unknown,
 }
@@ -131,10 +133,10 @@ fn look_at(pid: u32) -> Option<Seen> {
             Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
         }
         // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
-        Err(_) if is_of_another_user(pid) && children(pid).is_empty() => {
-            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking: Lacking::Unknown }))
+        Err(_) => {
+            let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
+            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
         }
-        Err(_) => None,
     }
 }
 
@@ -151,9 +153,20 @@ fn lacking_by(environment: &[u8]) -> Lacking {
     }
 }
 
-fn is_of_another_user(pid: u32) -> bool {
-    let user = |process: &str| Some(std::fs::metadata(format!("/proc/{process}")).ok()?.uid());
-    user(&pid.to_string()).is_some_and(|it| Some(it) != user("self"))
+/// Why a process that may not be looked at has no profiler, by its `/proc/PID/status`. Nothing is known of one with our user: a program may
+/// forbid to look at it.
+fn lacking_by_user(status: &[u8]) -> Option<Lacking> {
+    let user = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let user = String::from_utf8_lossy(user);
+    let mut ids = user.split_whitespace().map(|id| id.parse::<u32>());
+    let (real, effective) = (ids.next()?.ok()?, ids.next()?.ok()?);
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::getuid() };
+    match (real == own, effective == own) {
+        (true, true) => None,
+        (true, false) => Some(Lacking::Ignored),
+        (false, _) => Some(Lacking::OtherUser),
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +180,20 @@ mod tests {
         assert_eq!(lacking_by(b"LD_PRELOAD=\0A=1\0"), Lacking::Unset);
         assert_eq!(lacking_by(b"A=1\0LD_PRELOAD=/l/libm.so.6\0"), Lacking::Replaced);
         assert_eq!(lacking_by(b"LD_PRELOAD=/x/libmpisee.so:/l/libm.so.6\0"), Lacking::Ignored);
+    }
+
+    #[test]
+    fn the_users_of_a_process_show_whether_the_preload_was_ignored() {
+        // SAFETY: the call takes nothing and cannot fail.
+        let own = unsafe { libc::getuid() };
+        let other = own + 1;
+        let lacking = |real: u32, effective: u32| {
+            lacking_by_user(format!("Name:\tapp\nUid:\t{real}\t{effective}\t7\t7\nGid:\t8\n").as_bytes())
+        };
+        assert_eq!(lacking(own, own), None);
+        assert_eq!(lacking(own, other), Some(Lacking::Ignored));
+        assert_eq!(lacking(other, other), Some(Lacking::OtherUser));
+        assert_eq!(lacking_by_user(b"Name:\tapp\n"), None);
     }
 
     #[test]

@@ -213,7 +213,8 @@ impl fmt::Display for Message<'_> {
                      capabilities, so {name} had no profiler; use a copy without them"
                 );
             }
-            Lacking::Unknown => format!("{program} started {name} as another user"),
+            Lacking::OtherUser => format!("{program} started {name} as another user"),
+            Lacking::Unknown => format!("{program} started {name} with a LD_PRELOAD that cannot be read"),
         };
         write!(f, "{begin}: {why}, so {name} had no profiler; put `mpisee` directly before the program")
     }

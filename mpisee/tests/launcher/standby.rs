@@ -1,7 +1,6 @@
 //! Programs that nobody profiles, though the launcher preloaded the profiler: one sentence at the end says why.
 
 use super::support::{Installation, MPICH, OPEN_MPI, Outcome, script};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -172,6 +171,32 @@ fn whoever_reads_the_programs_stderr_sees_its_end() {
     assert_eq!(started.wait().unwrap().code(), Some(0));
 }
 
+#[test]
+fn a_program_that_forbids_to_look_at_it_is_of_no_other_user() {
+    let installed = silent();
+    let source = "#include <sys/prctl.h>\n#include <unistd.h>\n\
+                  int main(void) { prctl(PR_SET_DUMPABLE, 0); sleep(1); return 0; }";
+    let program = installed.program("hidden", source, &[]);
+    let run = installed.mpisee_of_user(&[], &["env", "-u", "LD_PRELOAD", &program]).run();
+    assert!(run.stderr.contains("nothing that env ran called MPI_Init with the profiler loaded"), "{run:?}");
+}
+
+#[test]
+fn a_program_whose_first_thread_has_ended_is_looked_at() {
+    let installed = silent();
+    let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
+    let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\nint MPI_Init(void);\n\
+                  static void *work(void *none) { sleep(atoi(getenv(\"PAUSE\"))); MPI_Init(); exit(3); return none; }\n\
+                  int main(void) { pthread_t thread; pthread_create(&thread, 0, work, 0); pthread_exit(0); }";
+    let app = installed.program("threads", source, &[&mpi, "-pthread"]);
+    let run = looked_at(|seconds| {
+        let pause = format!("PAUSE={seconds}");
+        installed.mpisee(&["env", "-u", "LD_PRELOAD", &pause, &app]).run()
+    });
+    assert_eq!(run.status.code(), Some(3));
+    assert!(run.stderr.contains(&format!("env started {app} without LD_PRELOAD")), "{run:?}");
+}
+
 /// Root has all capabilities: another user runs it, where root runs the tests.
 #[test]
 fn a_program_with_file_capabilities_is_said_to_have_other_rights() {
@@ -181,13 +206,8 @@ fn a_program_with_file_capabilities_is_said_to_have_other_rights() {
     if !is_set.is_ok_and(|status| status.success()) {
         return;
     }
-    let above = Path::new(&program).ancestors().nth(2).unwrap();
-    std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mpisee = Path::new(&program).with_file_name("bin").join("mpisee");
-    let mut other = Command::new("setpriv");
-    other.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(mpisee).arg(&program);
-    let run = other.output().unwrap();
-    let said = String::from_utf8(run.stderr).unwrap();
+    let run = installed.mpisee_of_user(&[], &[&program]).run();
+    let said = run.stderr;
     assert!(run.status.success() && said.lines().count() == 1, "{said}");
     assert!(said.contains("set-group-ID or file capabilities), so the system ignores LD_PRELOAD"), "{said}");
 }
