@@ -51,10 +51,12 @@ pub fn dismiss_standby() {
     }
 }
 
-/// Writes one line in the standby's stead.
+/// Writes one line in the standby's stead, unless the program has closed its stderr.
 fn say(text: Arguments<'_>) {
-    dismiss_standby();
-    message::say(text);
+    if message::has_stderr() {
+        dismiss_standby();
+        message::say(text);
+    }
 }
 
 /// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be initialised.
