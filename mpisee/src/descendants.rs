@@ -2,7 +2,7 @@
 
 use crate::flavours::LIBRARY;
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
-use mpisee_collect::process::begin_socket;
+use mpisee_collect::process::{self, begin_socket};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
@@ -62,6 +62,21 @@ pub fn look_below(pid: u32) -> Option<Seen> {
         next += 1;
     }
     None
+}
+
+/// Returns whether the first process of a container waits for none of the orphans that it adopts: those of earlier launchers are there
+/// still, and would become more.
+pub fn first_keeps_zombies() -> bool {
+    /// The number of the system's own name space, whose first process waits for all.
+    const OF_SYSTEM: u64 = 0xefff_fffc;
+    /// More than end at once.
+    const MOST: usize = 3;
+    let is_of_launcher = |pid: &u32| {
+        process::look_at(*pid).is_some_and(|seen| seen.ended)
+            && std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_ascii() == b"mpisee")
+    };
+    process::namespace() != OF_SYSTEM
+        && children(1).into_iter().filter(is_of_launcher).nth(MOST - 1).is_some()
 }
 
 /// The folder of a process in `/proc`, or that of its first thread that runs: the first thread of all may have ended.

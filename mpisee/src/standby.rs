@@ -41,7 +41,7 @@ pub struct Started {
 impl Standby {
     /// Leaves a standby for this process, which is about to become the program.
     pub fn leave(program: &Started) -> io::Result<Standby> {
-        if adopts_orphans() {
+        if adopts_orphans() || descendants::first_keeps_zombies() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let (name, socket) = begin_socket::bind()?;

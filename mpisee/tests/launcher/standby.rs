@@ -151,6 +151,28 @@ fn a_program_that_adopts_orphans_waits_for_its_own_children_alone() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
 }
 
+/// In a container, where that may be made.
+#[test]
+fn few_zombies_stay_where_the_first_process_waits_for_none() {
+    let installed = silent();
+    let source = "#include <sys/wait.h>\n#include <unistd.h>\n\
+                  int main(int c, char **v) { int ended, own = fork(); if (!own) return execvp(v[1], v + 1); \
+                  waitpid(own, &ended, 0); return c ? WEXITSTATUS(ended) : 0; }";
+    let first = installed.program("first", source, &[]);
+    let container = ["-Urpf", "--mount-proc"];
+    if !Command::new("unshare").args(container).arg("true").status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    let commands = format!(
+        "exec 2>/dev/null; for i in $(seq 8); do {} true; while grep -q '(mpisee) [^Z]' /proc/[0-9]*/stat; do sleep 0.01; done; done; \
+         exit $(cat /proc/[0-9]*/stat | grep -c '(mpisee) Z')",
+        launcher(&installed)
+    );
+    let status =
+        Command::new("unshare").args(container).args([&first, "sh", "-c", &commands]).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
 #[test]
 fn nothing_is_said_while_a_process_is_left_that_may_record() {
     let installed = silent();
