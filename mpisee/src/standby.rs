@@ -17,7 +17,7 @@ use std::os::unix::net::UnixDatagram;
 
 /// The first pause before a look at the program's processes; each is twice as long as the one before.
 const FIRST_PAUSE_MS: i32 = 20;
-/// The longest pause: a program that closes its stderr waits no longer for the standby to do the same.
+/// The longest pause. Who reads the stderr of a program that closes it waits for its end twice as long at most.
 const LONGEST_PAUSE_MS: i32 = 500;
 
 /// A standby that waits.
@@ -156,7 +156,12 @@ fn wait(waiting: &Waiting, program: &Started) {
             return;
         }
         if !descendants::has_stderr_of_this(waiting.pid) && !waiting.is_over() {
-            return;
+            // Programs of coreutils close it in an exit handler.
+            waiting.pause(LONGEST_PAUSE_MS);
+            match waiting.is_over() {
+                true => continue,
+                false => return,
+            }
         }
         if !matches!(seen, Seen::WithoutProfiler(_) | Seen::Apart) {
             seen = descendants::look_below(waiting.pid).unwrap_or(seen);

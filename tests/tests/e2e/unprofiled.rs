@@ -64,6 +64,18 @@ fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
     }
 }
 
+/// Programs of coreutils close their stderr in an exit handler, before the profiler could say something.
+#[case]
+fn a_program_that_closes_its_stderr_at_its_end_is_reported(mpi: &Mpi) {
+    // The standby cannot tell a program that is slow to end from one that goes on without stderr.
+    const TRIES: usize = 10;
+    let is_reported = || {
+        let ended = Ended::of(launched(mpi).args(["sleep", "0"]));
+        ended.said().iter().any(|said| said.contains("nothing that sleep ran"))
+    };
+    assert!((0..TRIES).any(|_| is_reported()));
+}
+
 #[case]
 fn the_standby_leaves_nothing_and_delays_nobody(mpi: &Mpi) {
     let place = Place::new();
