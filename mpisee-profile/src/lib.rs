@@ -23,6 +23,7 @@ pub mod nccl;
 pub mod network;
 pub mod operation;
 pub mod options;
+pub mod own_process;
 pub mod path_text;
 pub mod ranks;
 pub mod reader;

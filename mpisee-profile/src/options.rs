@@ -1,6 +1,7 @@
 //! The profiler's options: one table, read by the library from the environment and offered by the
 //! launcher on its command line.
 
+use crate::own_process;
 use crate::path_text::{from_text, to_text};
 use crate::segment::OperationAtSite;
 use std::ffi::OsStr;
@@ -498,7 +499,7 @@ impl Setting {
 /// Variables of the initial environment that are missing from `now`: a program may clear its environment, and ranks
 /// must agree on where their segments are.
 fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
-    let started = std::fs::read("/proc/self/environ").unwrap_or_default();
+    let started = std::fs::read(own_process::folder().join("environ")).unwrap_or_default();
     let pairs = started.split(|&byte| byte == 0).filter_map(|pair| {
         let end = pair.iter().position(|&byte| byte == b'=')?;
         let name = std::str::from_utf8(&pair[..end]).ok()?.to_owned();

@@ -2,10 +2,12 @@
 
 use crate::flavours::LIBRARY;
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
+use mpisee_collect::process::{self, begin_socket};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 /// More processes than a job script has at once.
 const MOST: usize = 256;
@@ -41,6 +43,8 @@ pub enum Lacking {
     Replaced,
     /// LD_PRELOAD names it, and the dynamic loader did not load it.
     Ignored,
+    /// It is of another user.
+    OtherUser,
     /// Its environment cannot be read.
     Unknown,
 }
@@ -60,6 +64,34 @@ pub fn look_below(pid: u32) -> Option<Seen> {
     None
 }
 
+/// Returns whether the first process of a container waits for none of the orphans that it adopts: those of earlier launchers are there
+/// still, and would become more.
+pub fn first_keeps_zombies() -> bool {
+    /// The number of the system's own name space, whose first process waits for all.
+    const OF_SYSTEM: u64 = 0xefff_fffc;
+    /// More than end at once.
+    const MOST: usize = 3;
+    let is_of_launcher = |pid: &u32| {
+        process::look_at(*pid).is_some_and(|seen| seen.ended)
+            && std::fs::read(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim_ascii() == b"mpisee")
+    };
+    process::namespace() != OF_SYSTEM
+        && children(1).into_iter().filter(is_of_launcher).nth(MOST - 1).is_some()
+}
+
+/// The folder of a process in `/proc`, or that of its first thread that runs: the first thread of all may have ended.
+fn folder_of(pid: u32) -> PathBuf {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let has_ended = |folder: &Path| {
+        std::fs::read_link(folder.join("exe")).is_err_and(|why| why.kind() == ErrorKind::NotFound)
+    };
+    if !has_ended(&process) {
+        return process;
+    }
+    let threads = std::fs::read_dir(process.join("task")).into_iter().flatten().flatten();
+    threads.map(|thread| thread.path()).find(|thread| !has_ended(thread)).unwrap_or(process)
+}
+
 /// The children of a process, as far as the kernel lists them.
 fn children(pid: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
@@ -71,36 +103,40 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Returns whether the process has the same stderr as this one, as far as that can be seen.
 pub fn has_stderr_of_this(pid: u32) -> bool {
-    let stderr_of = |process: &str| std::fs::metadata(format!("/proc/{process}/fd/2"));
-    match (stderr_of("self"), stderr_of(&pid.to_string())) {
+    let stderr_of = |process: &Path| std::fs::metadata(process.join("fd/2"));
+    match (stderr_of(Path::new("/proc/self")), stderr_of(&folder_of(pid))) {
         (Ok(own), Ok(other)) => (own.dev(), own.ino()) == (other.dev(), other.ino()),
         (_, Err(why)) => why.kind() == ErrorKind::PermissionDenied,
         (Err(_), Ok(_)) => false,
     }
 }
 
-/// Returns whether a process has a variable with this value in the environment with which it was started.
-pub fn is_known_to_any(variable: &str, value: &str) -> bool {
-    let wanted = format!("{variable}={value}").into_bytes();
+/// Returns whether a process has the name of a standby's socket in that variable of the environment with which it was started.
+pub fn is_known_to_any(variable: &str, socket: &str) -> bool {
+    let begin = format!("{variable}=").into_bytes();
+    let is_known = |environment: Vec<u8>| {
+        let values = environment.split(|&byte| byte == 0).filter_map(|it| it.strip_prefix(begin.as_slice()));
+        values.into_iter().any(|value| begin_socket::is_among(socket, value))
+    };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let environments = processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
-    environments.into_iter().any(|environment| environment.split(|&byte| byte == 0).any(|it| it == wanted))
+    processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok()).any(is_known)
 }
 
 /// Returns whether the process has a network of its own.
-fn is_apart(pid: u32) -> bool {
-    let network = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/net")).ok();
-    network(&pid.to_string()).is_some_and(|it| Some(it) != network("self"))
+fn is_apart(process: &Path) -> bool {
+    let network = |process: &Path| std::fs::read_link(process.join("ns/net")).ok();
+    network(process).is_some_and(|it| Some(it) != network(Path::new("/proc/self")))
 }
 
 fn look_at(pid: u32) -> Option<Seen> {
-    if is_apart(pid) {
+    let folder = folder_of(pid);
+    if is_apart(&folder) {
         return Some(Seen::Apart);
     }
-    let read = |name: &str| std::fs::read(format!("/proc/{pid}/{name}"));
+    let read = |name: &str| std::fs::read(folder.join(name));
     let command = read("cmdline").ok()?;
     let name = OsString::from_vec(command.split(|&byte| byte == 0).next()?.to_vec());
-    match mapped_files(&pid.to_string()) {
+    match mapped_files(&folder) {
         Ok(files) => {
             if !has_mpi(&files) {
                 return None;
@@ -112,10 +148,10 @@ fn look_at(pid: u32) -> Option<Seen> {
             Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
         }
         // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
-        Err(_) if is_of_another_user(pid) && children(pid).is_empty() => {
-            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking: Lacking::Unknown }))
+        Err(_) => {
+            let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
+            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
         }
-        Err(_) => None,
     }
 }
 
@@ -132,9 +168,20 @@ fn lacking_by(environment: &[u8]) -> Lacking {
     }
 }
 
-fn is_of_another_user(pid: u32) -> bool {
-    let user = |process: &str| Some(std::fs::metadata(format!("/proc/{process}")).ok()?.uid());
-    user(&pid.to_string()).is_some_and(|it| Some(it) != user("self"))
+/// Why a process that may not be looked at has no profiler, by its `/proc/PID/status`. Nothing is known of one with our user: a program may
+/// forbid to look at it.
+fn lacking_by_user(status: &[u8]) -> Option<Lacking> {
+    let user = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
+    let user = String::from_utf8_lossy(user);
+    let mut ids = user.split_whitespace().map(|id| id.parse::<u32>());
+    let (real, effective) = (ids.next()?.ok()?, ids.next()?.ok()?);
+    // SAFETY: the call takes nothing and cannot fail.
+    let own = unsafe { libc::getuid() };
+    match (real == own, effective == own) {
+        (true, true) => None,
+        (true, false) => Some(Lacking::Ignored),
+        (false, _) => Some(Lacking::OtherUser),
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +195,20 @@ mod tests {
         assert_eq!(lacking_by(b"LD_PRELOAD=\0A=1\0"), Lacking::Unset);
         assert_eq!(lacking_by(b"A=1\0LD_PRELOAD=/l/libm.so.6\0"), Lacking::Replaced);
         assert_eq!(lacking_by(b"LD_PRELOAD=/x/libmpisee.so:/l/libm.so.6\0"), Lacking::Ignored);
+    }
+
+    #[test]
+    fn the_users_of_a_process_show_whether_the_preload_was_ignored() {
+        // SAFETY: the call takes nothing and cannot fail.
+        let own = unsafe { libc::getuid() };
+        let other = own + 1;
+        let lacking = |real: u32, effective: u32| {
+            lacking_by_user(format!("Name:\tapp\nUid:\t{real}\t{effective}\t7\t7\nGid:\t8\n").as_bytes())
+        };
+        assert_eq!(lacking(own, own), None);
+        assert_eq!(lacking(own, other), Some(Lacking::Ignored));
+        assert_eq!(lacking(other, other), Some(Lacking::OtherUser));
+        assert_eq!(lacking_by_user(b"Name:\tapp\n"), None);
     }
 
     #[test]

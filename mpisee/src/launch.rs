@@ -11,6 +11,7 @@ use crate::preload::{can_be_preloaded, separates};
 use crate::program::Program;
 use crate::sanitizer::{self, Arrangement};
 use crate::signals;
+use crate::standard_descriptors;
 use crate::standby::{Standby, Started};
 use crate::watch;
 use mpisee_collect::process::{self, begin_socket};
@@ -48,13 +49,10 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         .arg0(&run.program)
         .args(&run.arguments)
         .envs(run.variables.iter().map(|(name, value)| (name, from_text(value).into_os_string())))
-        .envs(paths_from_here(&options))
-        .env_remove(BEGIN_SOCKET);
-    // Within a program that another mpisee started it is this one that answers.
-    std::env::var_os(BEGIN_SOCKET).iter().for_each(|outer| begin_socket::notify(outer));
+        .envs(paths_from_here(&options));
     let mut standby = None;
     match chosen {
-        Ok(Flavour { profiler, .. }) if !can_be_preloaded(profiler) => say(&format_args!(
+        Ok(Flavour { profiler, .. }) if !can_be_preloaded(profiler) => say_unprofiled(&format_args!(
             "the path {} has a space or a colon, which LD_PRELOAD cannot hold, so {} runs unprofiled; install \
              mpisee elsewhere",
             profiler.display(),
@@ -78,15 +76,15 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             }
             standby = stand_by(&mut command, &run.program, &program);
         }
-        Err(reason) => say(&Message {
+        Err(reason) => say_unprofiled(&Message {
             program: &run.program,
             reason: &reason,
             installed: &installation.flavours,
             folder: &installation.folder,
         }),
     }
-    // SAFETY: the closure makes system calls only, and there is no other process to share memory with.
-    unsafe { command.pre_exec(signals::restorer()) };
+    // SAFETY: the closures make system calls only, and there is no other process to share memory with.
+    unsafe { command.pre_exec(signals::restorer()).pre_exec(standard_descriptors::closer()) };
     let why = command.exec();
     standby.iter().for_each(Standby::dismiss);
     Err(Failure::Exec { why, path: program.path })
@@ -96,9 +94,10 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
 /// where there may be no more processes, the program runs as well.
 fn stand_by(command: &mut Command, name: &OsStr, program: &Program) -> Option<Standby> {
     let is_rank = process::launched_rank().is_some();
-    let started = Started { name: name.to_owned(), needs_mpi: needs_mpi(&program.kind), is_rank };
+    let outer = std::env::var_os(BEGIN_SOCKET);
+    let started = Started { name: name.to_owned(), needs_mpi: needs_mpi(&program.kind), is_rank, outer };
     let standby = process::speaks().then(|| Standby::leave(&started).ok())??;
-    command.env(BEGIN_SOCKET, &standby.socket);
+    command.env(BEGIN_SOCKET, begin_socket::join(&standby.socket, started.outer.as_deref()));
     Some(standby)
 }
 
@@ -115,6 +114,14 @@ fn paths_from_here(options: &Options) -> Vec<(&'static str, PathBuf)> {
 fn say(message: &dyn std::fmt::Display) {
     if process::speaks() {
         crate::failure::say(&message);
+    }
+}
+
+/// As [`say`], why the program runs unprofiled: another mpisee around it need not find out.
+fn say_unprofiled(why: &dyn std::fmt::Display) {
+    say(why);
+    if let Some(outer) = std::env::var_os(BEGIN_SOCKET).filter(|_| process::speaks()) {
+        begin_socket::notify(&outer);
     }
 }
 

@@ -19,6 +19,7 @@ mod program;
 mod repeat;
 mod sanitizer;
 mod signals;
+mod standard_descriptors;
 mod standby;
 mod variables;
 mod watch;

@@ -6,7 +6,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, ReadCache};
 use std::ffi::{CString, OsStr};
 use std::fs::{File, Metadata};
-use std::io::Read;
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -33,6 +33,8 @@ pub struct Program {
 pub enum ProgramKind {
     /// Loaded by the dynamic loader, with these libraries.
     Dynamic(Vec<Needed>),
+    /// Loaded by the dynamic loader, with libraries that are unknown, for this reason.
+    Unlisted(String),
     /// Without the dynamic loader.
     Static,
     /// For a processor or mode that the profiler is not built for.
@@ -93,7 +95,7 @@ fn resolve(name: &OsStr, search: &OsStr) -> Result<(PathBuf, Metadata), Failure>
             Ok(it) if it.is_dir() => "is a directory",
             Ok(it) if it.permissions().mode() & 0o111 == 0 => "is not executable: chmod +x makes it so",
             Ok(it) => return Ok((path, it)),
-            Err(why) if why.kind() == std::io::ErrorKind::PermissionDenied => {
+            Err(why) if why.kind() == io::ErrorKind::PermissionDenied => {
                 "cannot be reached: permission denied"
             }
             Err(_) => continue,
@@ -170,7 +172,8 @@ fn kind(path: &Path, file: File) -> ProgramKind {
     }
     let segments = header.program_headers(endian, &data).unwrap_or_default();
     match segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten()) {
-        Some(loader) => ProgramKind::Dynamic(needed(OsStr::from_bytes(loader), path)),
+        Some(loader) => needed(OsStr::from_bytes(loader), path)
+            .map_or_else(|why| ProgramKind::Unlisted(why.to_string()), ProgramKind::Dynamic),
         None if is_loader(path) => ProgramKind::Loader,
         None => ProgramKind::Static,
     }
@@ -194,16 +197,16 @@ fn object_machine_is_ours(machine: u16) -> bool {
 }
 
 /// Lists the libraries that the program's own dynamic loader would load: it has the rules for RPATH, LD_LIBRARY_PATH and its
-/// cache. Empty if it fails: the reason then comes from the loader when the program is started.
-fn needed(loader: &OsStr, program: &Path) -> Vec<Needed> {
+/// cache. Empty if it finds not all of them: the reason then comes from the loader when the program is started.
+fn needed(loader: &OsStr, program: &Path) -> io::Result<Vec<Needed>> {
     let listed = Command::new(loader)
         .arg("--list")
         .arg(program)
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
-        .output();
-    listed.map(|output| parse(&String::from_utf8_lossy(&output.stdout))).unwrap_or_default()
+        .output()?;
+    Ok(parse(&String::from_utf8_lossy(&listed.stdout)))
 }
 
 /// Reads lines such as `libmpi.so.40 => /usr/lib/libmpi.so.40 (0x00007f0000000000)`.

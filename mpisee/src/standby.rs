@@ -17,7 +17,7 @@ use std::os::unix::net::UnixDatagram;
 
 /// The first pause before a look at the program's processes; each is twice as long as the one before.
 const FIRST_PAUSE_MS: i32 = 20;
-/// The longest pause: a program that closes its stderr waits no longer for the standby to do the same.
+/// The longest pause. Who reads the stderr of a program that closes it waits for its end twice as long at most.
 const LONGEST_PAUSE_MS: i32 = 500;
 
 /// A standby that waits.
@@ -34,12 +34,14 @@ pub struct Started {
     pub needs_mpi: bool,
     /// True if a launcher started it as a rank.
     pub is_rank: bool,
+    /// The sockets of the standbys of launchers around this one.
+    pub outer: Option<OsString>,
 }
 
 impl Standby {
     /// Leaves a standby for this process, which is about to become the program.
     pub fn leave(program: &Started) -> io::Result<Standby> {
-        if adopts_orphans() {
+        if adopts_orphans() || descendants::first_keeps_zombies() {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let (name, socket) = begin_socket::bind()?;
@@ -142,18 +144,24 @@ fn wait(waiting: &Waiting, program: &Started) {
     loop {
         waiting.pause(pause_ms);
         let is_over = waiting.is_over();
+        // Those that are left may begin to record, or be the standby of another launcher, which speaks before it ends.
+        let is_last = is_over && !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name);
         if begin_socket::is_notified(&waiting.socket) {
             return;
         }
         if is_over {
-            // Those that are left may begin to record.
-            if !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name) {
+            if is_last {
                 say_why(program, &seen);
             }
             return;
         }
         if !descendants::has_stderr_of_this(waiting.pid) && !waiting.is_over() {
-            return;
+            // Programs of coreutils close it in an exit handler.
+            waiting.pause(LONGEST_PAUSE_MS);
+            match waiting.is_over() {
+                true => continue,
+                false => return,
+            }
         }
         if !matches!(seen, Seen::WithoutProfiler(_) | Seen::Apart) {
             seen = descendants::look_below(waiting.pid).unwrap_or(seen);
@@ -172,6 +180,7 @@ fn say_why(program: &Started, seen: &Seen) {
         Seen::WithoutProfiler(found) => Some(found),
     };
     failure::say(&Message { program, seen });
+    program.outer.iter().for_each(|outer| begin_socket::notify(outer));
 }
 
 /// Why there is no profile, and what to do.
@@ -209,7 +218,8 @@ impl fmt::Display for Message<'_> {
                      capabilities, so {name} had no profiler; use a copy without them"
                 );
             }
-            Lacking::Unknown => format!("{program} started {name} as another user"),
+            Lacking::OtherUser => format!("{program} started {name} as another user"),
+            Lacking::Unknown => format!("{program} started {name} with a LD_PRELOAD that cannot be read"),
         };
         write!(f, "{begin}: {why}, so {name} had no profiler; put `mpisee` directly before the program")
     }
@@ -221,7 +231,7 @@ mod tests {
 
     #[test]
     fn the_sentence_names_the_program_that_had_no_profiler_and_why() {
-        let script = Started { name: "./wrapper.sh".into(), needs_mpi: false, is_rank: false };
+        let script = Started { name: "./wrapper.sh".into(), needs_mpi: false, is_rank: false, outer: None };
         let said = |program: &Started, lacking: Option<Lacking>| {
             let seen = lacking.map(|lacking| WithoutProfiler { name: "./app".into(), lacking });
             Message { program, seen: seen.as_ref() }.to_string()
@@ -235,7 +245,7 @@ mod tests {
         assert!(said(&script, Some(Lacking::Replaced)).contains("started ./app with another LD_PRELOAD"));
         assert!(said(&script, Some(Lacking::Ignored)).ends_with("use a copy without them"));
         assert!(said(&script, None).contains("nothing that ./wrapper.sh ran called MPI_Init"));
-        let app = Started { name: "./app".into(), needs_mpi: true, is_rank: true };
+        let app = Started { name: "./app".into(), needs_mpi: true, is_rank: true, outer: None };
         assert_eq!(said(&app, None), "rank 0 is in no profile: ./app ended before MPI_Init was done");
     }
 }

@@ -49,6 +49,7 @@ const FORMATS: LayeredCrate = LayeredCrate {
         "rows",
         "run",
         "path_text",
+        "own_process",
         "segment",
         "options",
         "reader",

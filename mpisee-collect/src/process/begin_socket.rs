@@ -3,12 +3,15 @@
 //! Its name is in Linux's abstract name space, so that no file is left whatever ends first. Nobody waits for an answer: a standby that is
 //! gone is not missed.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Separates the names of several sockets.
+const SEPARATOR: u8 = b':';
 
 /// Launchers that may follow each other in one process.
 const MOST_IN_ONE_PROCESS: u32 = 16;
@@ -33,15 +36,36 @@ pub fn bind() -> io::Result<(String, UnixDatagram)> {
     Err(refusal)
 }
 
-/// Tells the standby at the socket of that name that it need not say anything.
-pub fn notify(name: &OsStr) {
-    let send = || {
-        let address = SocketAddr::from_abstract_name(name.as_bytes())?;
+/// The names of the sockets of a launcher and of those around it.
+pub fn join(own: &str, outer: Option<&OsStr>) -> OsString {
+    let mut names = OsString::from(own);
+    if let Some(outer) = outer {
+        names.push(OsStr::from_bytes(&[SEPARATOR]));
+        names.push(outer);
+    }
+    names
+}
+
+/// Returns whether a name is one of those that were joined.
+pub fn is_among(name: &str, names: &[u8]) -> bool {
+    each(names).any(|it| it == name.as_bytes())
+}
+
+fn each(names: &[u8]) -> impl Iterator<Item = &[u8]> {
+    names.split(|&byte| byte == SEPARATOR)
+}
+
+/// Tells the standbys at the sockets of those names that they need not say anything.
+pub fn notify(names: &OsStr) {
+    let send = |name: &[u8]| {
+        let address = SocketAddr::from_abstract_name(name)?;
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
         socket.send_to_addr(b"b", &address)
     };
-    let _: io::Result<usize> = send();
+    for name in each(names.as_bytes()) {
+        let _: io::Result<usize> = send(name);
+    }
 }
 
 /// Returns whether anybody notified the socket.
@@ -62,5 +86,15 @@ mod tests {
         assert!(is_notified(&socket) && !is_notified(&socket));
         drop(socket);
         notify(name.as_ref());
+    }
+
+    #[test]
+    fn launchers_within_each_other_are_all_told() {
+        let [(outer_name, outer), (inner_name, inner)] = [(); 2].map(|()| bind().unwrap());
+        let names = join(&inner_name, Some(outer_name.as_ref()));
+        assert!(is_among(&outer_name, names.as_bytes()) && is_among(&inner_name, names.as_bytes()));
+        assert!(!is_among("mpisee-begin", names.as_bytes()));
+        notify(&names);
+        assert!(is_notified(&outer) && is_notified(&inner));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! MPI is not queried here: the launcher's variables in the environment, or the launcher's own process, identify the job.
 
+use mpisee_profile::own_process;
 use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
@@ -72,7 +73,7 @@ pub fn boot() -> u64 {
 
 /// The number of this process's PID namespace, pid_namespaces(7): a container may have its own. 0 if it is unknown.
 pub fn namespace() -> u64 {
-    std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino())
+    std::fs::metadata(own_process::folder().join("ns/pid")).map_or(0, |file| file.ino())
 }
 
 /// Variables that launchers with PMIx, as Open MPI's, set for all processes of a job: its number, and the address of

@@ -12,10 +12,10 @@ use mpisee_collect::nodes::Nodes;
 use mpisee_collect::process::batch_job;
 use mpisee_collect::run::{FirstRank, set_incomplete};
 use mpisee_collect::wire::RankSummary;
-use mpisee_profile::RankSet;
 use mpisee_profile::run::{RunInfo, rfc3339};
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::snapshot::Program;
+use mpisee_profile::{RankSet, own_process};
 use std::sync::atomic::Ordering;
 
 /// `run.json`; `missing` states why it is incomplete.
@@ -137,7 +137,7 @@ pub fn paths_left_out(world: &World) -> Option<String> {
 /// The arguments of the process. Those of a Rust library preloaded into another program are not in
 /// `std::env::args` on every system, so they are read from the kernel.
 pub fn command_line() -> Vec<String> {
-    let text = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let text = std::fs::read(own_process::folder().join("cmdline")).unwrap_or_default();
     let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|&byte| byte == 0);
     words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }

@@ -335,6 +335,7 @@ impl DerefMut for Borrowed {
 impl Drop for Borrowed {
     #[inline]
     fn drop(&mut self) {
+        self.scratch.give_back();
         // SAFETY: nothing uses the field after this.
         self.home.set(Some(unsafe { ManuallyDrop::take(&mut self.scratch) }));
     }

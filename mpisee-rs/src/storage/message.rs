@@ -36,6 +36,11 @@ fn stderr() -> Option<[u64; 2]> {
     (code == 0).then_some([stat.st_dev, stat.st_ino])
 }
 
+/// Returns whether stderr is that with which the library was loaded.
+pub fn has_stderr() -> bool {
+    stderr() == Some(STDERR.each_ref().map(|number| number.load(Ordering::Relaxed)))
+}
+
 /// A text for which there may be no memory.
 struct Line(Vec<u8>);
 
@@ -50,9 +55,8 @@ impl Write for Line {
 /// Writes one line. A stderr that is closed, replaced, or full for longer than a second gets nothing.
 pub fn say(text: Arguments<'_>) {
     let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
-    let known = STDERR.each_ref().map(|number| number.load(Ordering::Relaxed));
     let mut line = Line(Vec::new());
-    if stderr() != Some(known) || writeln!(line, "mpisee: {text}").is_err() {
+    if !has_stderr() || writeln!(line, "mpisee: {text}").is_err() {
         return;
     }
     let _held = signals::hold([libc::SIGPIPE, libc::SIGXFSZ]);

@@ -11,6 +11,7 @@ use mpisee_collect::process::{self as identity, begin_socket};
 use mpisee_collect::segments::{self, Segment};
 use mpisee_guards::descriptors;
 use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Options};
+use mpisee_profile::own_process;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::state::ARRIVED;
 use std::collections::BTreeMap;
@@ -50,10 +51,12 @@ pub fn dismiss_standby() {
     }
 }
 
-/// Writes one line in the standby's stead.
+/// Writes one line in the standby's stead, unless the program has closed its stderr.
 fn say(text: Arguments<'_>) {
-    dismiss_standby();
-    message::say(text);
+    if message::has_stderr() {
+        dismiss_standby();
+        message::say(text);
+    }
 }
 
 /// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be initialised.
@@ -153,10 +156,16 @@ fn say_if_unprofiled() {
     if let Some(left) = left() {
         return left.say(&name);
     }
-    if mpi_was_initialised() {
+    if mpi_is_initialised() {
         return say(format_args!(
             "no profile was written: {name} called MPI, and its call of MPI_Init did not reach the profiler; another PMPI tool loaded \
              before it, RTLD_DEEPBIND, dlmopen and dlsym have this effect (docs/limitations.md)"
+        ));
+    }
+    if has_hidden_mpi() {
+        return say(format_args!(
+            "no profile was written: {name} has loaded MPI by dlmopen, in a name space from which no call reaches the profiler \
+             (docs/limitations.md)"
         ));
     }
     let counts_nccl = std::env::var_os("LD_PRELOAD")
@@ -173,14 +182,19 @@ fn say_if_unprofiled() {
     }
 }
 
-/// Returns whether the process has initialised an MPI though no such call arrived here. An MPI in a link namespace of its own (dlmopen) has
-/// no functions here, but its file is mapped.
-fn mpi_was_initialised() -> bool {
+/// Returns whether the process has initialised an MPI though no such call arrived here.
+fn mpi_is_initialised() -> bool {
     let mut flag = 0;
     // SAFETY: the flag is written; the call may be made at any time.
     unsafe { pmpi::MPI_Initialized.get()(&raw mut flag) };
     flag != 0
-        || symbol::function(c"PMPI_Init").is_none() && mapped_files("self").is_ok_and(|files| has_mpi(&files))
+}
+
+/// Returns whether an MPI is in a link namespace of its own: its file is mapped, and its functions are not here. Whether it was called is
+/// unknown.
+fn has_hidden_mpi() -> bool {
+    symbol::function(c"PMPI_Init").is_none()
+        && mapped_files(own_process::folder()).is_ok_and(|files| has_mpi(&files))
 }
 
 /// Counts that are in no profile.

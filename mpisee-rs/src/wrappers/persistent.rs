@@ -8,6 +8,7 @@ use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
 use crate::state::sampled_overhead::LongArray;
+use crate::state::scratch::{Opened, Scratch};
 use crate::state::{thread, world};
 use crate::storage::sync::own_value;
 use crate::storage::table::EntryRef;
@@ -45,8 +46,10 @@ unsafe fn start_many(
     let mut measured = LongArray::begin(count);
     // SAFETY: the array has `count` requests.
     let handle = |at| unsafe { requests.at(at).handle() };
-    let mut before: Vec<Request> = Vec::new();
-    if before.try_reserve_exact(count).is_ok() {
+    let mut scratch = call.scratch();
+    let Scratch { before, opened, .. } = &mut *scratch;
+    before.clear();
+    if before.try_reserve(count).is_ok() {
         before.extend((0..count).map(handle));
     }
     let first = before.first().and_then(|&first| REQUESTS.persistent(first));
@@ -62,8 +65,8 @@ unsafe fn start_many(
         if code != constant::SUCCESS {
             return;
         }
-        let mut opened = Vec::new();
-        let has_room = opened.try_reserve_exact(count).is_ok();
+        opened.clear();
+        let has_room = opened.try_reserve(count).is_ok();
         for at in 0..count {
             let request = handle(at);
             // While a buffered message is on its way, Open MPI starts another request in place of the persistent one.
@@ -73,7 +76,10 @@ unsafe fn start_many(
                 REQUESTS.rename(old, request);
             }
             match REQUESTS.persistent(request) {
-                Some(found) if has_room => opened.push(found),
+                Some((found, started)) if has_room => {
+                    let communicator = started.counted.communicator();
+                    opened.push(Opened { found, communicator, unfinished: 0 });
+                }
                 Some((found, started)) => open_unseen(&found, &started),
                 None if process::is_recording() => world::not_seen(NotSeen::UnknownRequest),
                 None => {}
@@ -83,9 +89,9 @@ unsafe fn start_many(
             if !has_room {
                 return world::not_seen(NotSeen::NoRoom);
             }
-            note_opened(recorder, operation, &mut opened, ticks);
+            note_opened(recorder, operation, opened, ticks);
         } else {
-            opened.iter().for_each(|(found, started)| open_unseen(found, started));
+            opened.iter().for_each(|it| open_unseen(&it.found, &template(it)));
         }
     });
     code
@@ -99,40 +105,43 @@ fn open_unseen(found: &EntryRef<RequestState>, started: &RequestState) {
     REQUESTS.change(found, RequestState { active: true, recorded: false, doubtful: false, ..*started });
 }
 
+/// The entry of a request before its start.
+fn template(opened: &Opened) -> RequestState {
+    REQUESTS.state(&opened.found)
+}
+
 /// Counts one call on each communicator of the requests, its time split equally among them, and the bytes that they
 /// contribute. Receives add their bytes to the same rows when they complete.
-fn note_opened(
-    recorder: &Recorder,
-    operation: Operation,
-    opened: &mut [(EntryRef<RequestState>, RequestState)],
-    ticks: Ticks,
-) {
+fn note_opened(recorder: &Recorder, operation: Operation, opened: &mut [Opened], ticks: Ticks) {
     let start = Ticks::new(own_value(&recorder.thread.active_call.values[active_call::SINCE]));
-    let communicator_of = |(_, started): &(_, RequestState)| started.counted.communicator();
     // They have their numbers in the order in which they are started.
-    for (_, template) in &mut *opened {
+    for it in &mut *opened {
+        let template = template(it);
         let slot = samples::numbered(template.counted_by);
         let number = streams::count_again(recorder.thread, slot);
-        template.unfinished = unfinished::begin_again(slot, number, template, start);
+        it.unfinished = unfinished::begin_again(slot, number, &template, start);
     }
-    opened.sort_unstable_by_key(communicator_of);
-    let by_communicator = || opened.chunk_by(|one, next| communicator_of(one) == communicator_of(next));
+    opened.sort_unstable_by_key(|it| it.communicator);
+    let by_communicator = || opened.chunk_by(|one, next| one.communicator == next.communicator);
     for (here, ticks) in by_communicator().zip(shares(by_communicator().count(), ticks)) {
-        let communicator = communicator_of(&here[0]);
-        let message: u64 = here.iter().map(|(_, started)| started.message).sum();
-        let bytes: u64 = here.iter().map(|(_, started)| started.at_start).sum();
-        memory_kind::note_known(here.iter().map(|(_, started)| started.memory));
+        let communicator = here[0].communicator;
+        let templates = || here.iter().map(template);
+        let message: u64 = templates().map(|template| template.message).sum();
+        let bytes: u64 = templates().map(|template| template.at_start).sum();
+        memory_kind::note_known(templates().map(|template| template.memory));
         let counted = recorder.count(communicator, operation, message, bytes, ticks);
         // The size class can follow the message that arrives only if the call started nothing else on the
         // communicator.
         let reclassed = here.len() == 1;
-        for (found, template) in here {
+        for it in here {
+            let template = template(it);
             if template.kind == RequestKind::Send {
                 recorder.sent(communicator, template.peer, 1, template.message);
             }
+            let unfinished = it.unfinished;
             REQUESTS.change(
-                found,
-                RequestState { active: true, recorded: true, reclassed, counted, ..*template },
+                &it.found,
+                RequestState { active: true, recorded: true, reclassed, counted, unfinished, ..template },
             );
         }
     }

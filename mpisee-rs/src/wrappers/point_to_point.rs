@@ -381,8 +381,13 @@ pub unsafe fn start_send_receive<C: CountArgument>(
         // No sample of it is kept, since its request completes both.
         let _ = call.starts_to_send(to, sent);
         call.pass_received(from);
+        // With nobody to receive from it is a send.
+        let (kind, peer) = match source {
+            constant::PROC_NULL => (RequestKind::Send, dest),
+            _ => (RequestKind::SendReceive, constant::PROC_NULL),
+        };
         // SAFETY: the call succeeded, so it stored a request.
-        unsafe { call.add_request(request, RequestKind::SendReceive, constant::PROC_NULL, counted, sent) };
+        unsafe { call.add_request(request, kind, peer, counted, sent) };
     }
     code
 }

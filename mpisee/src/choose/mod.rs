@@ -62,7 +62,7 @@ pub enum Reason {
     /// It does not show which MPI it may load.
     Undecided {
         /// Why it does not, as in "the program is a script".
-        why: &'static str,
+        why: String,
     },
 }
 
@@ -153,13 +153,19 @@ pub fn needs_mpi(kind: &ProgramKind) -> bool {
 }
 
 /// Why a program does not show which MPI it may load.
-fn undecided(kind: &ProgramKind) -> &'static str {
-    match kind {
+fn undecided(kind: &ProgramKind) -> String {
+    let why = match kind {
+        ProgramKind::Unlisted(why) => {
+            return format!(
+                "has libraries that cannot be listed, since its dynamic loader does not start: {why}"
+            );
+        }
         ProgramKind::Script => "is a script",
         ProgramKind::Loader => "is a dynamic loader",
         ProgramKind::Unreadable => "cannot be read",
         ProgramKind::Dynamic(_) | ProgramKind::Static | ProgramKind::Foreign => "is not linked with MPI",
-    }
+    };
+    why.to_owned()
 }
 
 impl fmt::Display for Family {

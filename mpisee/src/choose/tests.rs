@@ -161,15 +161,15 @@ fn without_a_hint_the_only_flavour_is_taken_and_several_are_a_question() {
     assert_eq!(chosen(&installed()[1..2], &ProgramKind::Script, None), Ok("mpich-4.0".to_owned()));
     assert_eq!(
         chosen(&installed(), &ProgramKind::Script, None),
-        Err(Reason::Undecided { why: "is a script" })
+        Err(Reason::Undecided { why: "is a script".to_owned() })
     );
     assert_eq!(
         chosen(&installed(), &ProgramKind::Unreadable, None),
-        Err(Reason::Undecided { why: "cannot be read" })
+        Err(Reason::Undecided { why: "cannot be read".to_owned() })
     );
     assert_eq!(
         chosen(&installed(), &linked_with(&[]), None),
-        Err(Reason::Undecided { why: "is not linked with MPI" })
+        Err(Reason::Undecided { why: "is not linked with MPI".to_owned() })
     );
 }
 

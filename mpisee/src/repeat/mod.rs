@@ -9,6 +9,7 @@ use crate::failure::{Failure, say};
 use crate::launch::options;
 use crate::program::Program;
 use crate::signals;
+use crate::standard_descriptors;
 use mpisee_profile::options::SETTINGS;
 use mpisee_profile::path_text::{from_text, shell_path};
 use place::{Insertion, Placed, Word, name_of, place};
@@ -41,7 +42,9 @@ pub fn repeat(run: &Run, times: u32) -> Result<ExitCode, Failure> {
     for number in 1..=times {
         let mut command = command(&words, run, &absolute);
         // SAFETY: both closures make system calls only, and touch no memory that another thread may hold.
-        unsafe { command.pre_exec(signals::restorer()).pre_exec(restore) };
+        unsafe {
+            command.pre_exec(signals::restorer()).pre_exec(restore).pre_exec(standard_descriptors::closer());
+        }
         let status = command.status().map_err(|why| Failure::Exec { path: PathBuf::from(&words[0]), why })?;
         let now = folder::profiles(&folder);
         let is_recorded = now.len() > last.len();

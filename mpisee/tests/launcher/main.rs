@@ -354,6 +354,30 @@ fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
 }
 
 #[test]
+fn a_program_whose_libraries_cannot_be_listed_is_not_said_to_have_no_mpi() {
+    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let no_processes = ["prlimit", "--nproc=0"];
+    let run = installed.mpisee_of_user(&no_processes, &["true"]).run();
+    let said = "mpisee: true has libraries that cannot be listed, since its dynamic loader does not start: ";
+    assert!(run.status.success() && run.stderr.starts_with(said), "{run:?}");
+    assert!(run.stderr.contains("say which with --flavour (mpich-4.0, openmpi-4.1)"), "{run:?}");
+}
+
+#[test]
+fn descriptors_that_were_closed_are_closed_in_the_program() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    let source = "#include <fcntl.h>\n\
+                  int main(void) { int open = 0; for (int i = 0; i < 3; i++) open |= (fcntl(i, F_GETFD) >= 0) << i; return open; }";
+    let program = installed.program("open", source, &[]);
+    for (closing, open) in
+        [("true", 7), ("exec 0<&-", 6), ("exec 1>&-", 5), ("exec 2>&-", 3), ("exec 0<&- 1>&- 2>&-", 0)]
+    {
+        let run = installed.mpisee_after(closing, &[&program]).run();
+        assert_eq!((run.status.code(), run.stderr.as_str()), (Some(open), ""), "{closing}");
+    }
+}
+
+#[test]
 fn without_any_flavour_the_program_still_runs() {
     let installed = Installation::of(&[]);
     let run = installed.mpisee(&["echo", "it runs"]).run();

@@ -1,7 +1,6 @@
 //! Programs that nobody profiles, though the launcher preloaded the profiler: one sentence at the end says why.
 
 use super::support::{Installation, MPICH, OPEN_MPI, Outcome, script};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -82,13 +81,45 @@ fn one_rank_speaks_and_who_begins_to_record_is_believed() {
     assert_eq!(run.stderr, "");
 }
 
+/// The launcher of an installation.
+fn launcher(installed: &Installation) -> String {
+    let folder = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().to_owned();
+    folder.join("bin/mpisee").to_str().unwrap().to_owned()
+}
+
+/// A program that adopts orphans and becomes what its arguments say.
+fn adopting(installed: &Installation) -> String {
+    let source = "#include <sys/prctl.h>\n#include <unistd.h>\n\
+                  int main(int c, char **v) { prctl(PR_SET_CHILD_SUBREAPER, c); return execv(v[1], v + 1); }";
+    installed.program("adopting", source, &[])
+}
+
 #[test]
-fn the_inner_of_two_launchers_speaks() {
+fn of_launchers_within_each_other_exactly_one_speaks() {
     let installed = silent();
-    let inner = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().join("bin/mpisee");
-    let run = installed.mpisee(&["env", inner.to_str().unwrap(), "true"]).run();
-    assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
-    assert!(run.stderr.contains("nothing that true ran"), "{run:?}");
+    let inner = launcher(&installed);
+    let adopting = adopting(&installed);
+    let linked_statically = installed.program("alone", "int main(void) { return 0; }", &["-static"]);
+    let as_child = format!("{inner} true; :");
+    for (command, said) in [
+        (vec!["env", &inner, "true"], "nothing that true ran"),
+        (vec!["sh", "-c", &as_child], "nothing that true ran"),
+        (vec!["env", &inner, "env", &inner, "true"], "nothing that true ran"),
+        // The inner one has no standby.
+        (vec![&adopting, &inner, "/bin/true"], "adopting ran"),
+        (vec!["env", &inner, &linked_statically], "is linked statically"),
+    ] {
+        let run = installed.mpisee(&command).run();
+        assert!(run.stderr.lines().count() == 1 && run.stderr.contains(said), "{command:?}: {run:?}");
+    }
+}
+
+#[test]
+fn launchers_around_one_whose_program_records_are_silent() {
+    let installed = Installation::of(&[OPEN_MPI]);
+    // The profiler of the inner launcher alone begins to record.
+    let run = silent().mpisee(&["env", &launcher(&installed), "true"]).run();
+    assert_eq!((run.status.code(), run.stderr.as_str()), (Some(0), ""));
 }
 
 #[test]
@@ -113,14 +144,33 @@ fn the_standby_is_no_child_of_the_program_and_has_none_of_its_descriptors() {
 #[test]
 fn a_program_that_adopts_orphans_waits_for_its_own_children_alone() {
     let installed = silent();
-    let adopting = "#include <sys/prctl.h>\n#include <unistd.h>\n\
-                    int main(int c, char **v) { prctl(PR_SET_CHILD_SUBREAPER, c); return execv(v[1], v + 1); }";
-    let adopting = installed.program("adopting", adopting, &[]);
+    let adopting = adopting(&installed);
     let waiting = "#include <sys/wait.h>\nint main(void) { int n = 0; while (wait(0) > 0) n++; return n; }";
     let waiting = installed.program("waiting", waiting, &[]);
-    let mpisee = Path::new(&installed.profiler(OPEN_MPI)).ancestors().nth(4).unwrap().join("bin/mpisee");
-    let output = Command::new(adopting).arg(mpisee).arg(waiting).output().unwrap();
+    let output = Command::new(adopting).arg(launcher(&installed)).arg(waiting).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// In a container, where that may be made.
+#[test]
+fn few_zombies_stay_where_the_first_process_waits_for_none() {
+    let installed = silent();
+    let source = "#include <sys/wait.h>\n#include <unistd.h>\n\
+                  int main(int c, char **v) { int ended, own = fork(); if (!own) return execvp(v[1], v + 1); \
+                  waitpid(own, &ended, 0); return c ? WEXITSTATUS(ended) : 0; }";
+    let first = installed.program("first", source, &[]);
+    let container = ["-Urpf", "--mount-proc"];
+    if !Command::new("unshare").args(container).arg("true").status().is_ok_and(|status| status.success()) {
+        return;
+    }
+    let commands = format!(
+        "exec 2>/dev/null; for i in $(seq 8); do {} true; while grep -q '(mpisee) [^Z]' /proc/[0-9]*/stat; do sleep 0.01; done; done; \
+         exit $(cat /proc/[0-9]*/stat | grep -c '(mpisee) Z')",
+        launcher(&installed)
+    );
+    let status =
+        Command::new("unshare").args(container).args([&first, "sh", "-c", &commands]).status().unwrap();
+    assert_eq!(status.code(), Some(3));
 }
 
 #[test]
@@ -135,13 +185,38 @@ fn whoever_reads_the_programs_stderr_sees_its_end() {
     let installed = silent();
     let commands = "exec 2>&-; for i in $(seq 200); do [ -e seen ] && exit 0; sleep 0.1; done; exit 1";
     let folder = Path::new(&installed.profiler(OPEN_MPI)).parent().unwrap().to_owned();
-    let mpisee = folder.ancestors().nth(3).unwrap().join("bin/mpisee");
-    let mut started = Command::new(mpisee);
+    let mut started = Command::new(launcher(&installed));
     started.args(["sh", "-c", commands]).current_dir(&folder).stderr(std::process::Stdio::piped());
     let mut started = started.spawn().unwrap();
     std::io::copy(&mut started.stderr.take().unwrap(), &mut std::io::sink()).unwrap();
     std::fs::write(folder.join("seen"), "").unwrap();
     assert_eq!(started.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_program_that_forbids_to_look_at_it_is_of_no_other_user() {
+    let installed = silent();
+    let source = "#include <sys/prctl.h>\n#include <unistd.h>\n\
+                  int main(void) { prctl(PR_SET_DUMPABLE, 0); sleep(1); return 0; }";
+    let program = installed.program("hidden", source, &[]);
+    let run = installed.mpisee_of_user(&[], &["env", "-u", "LD_PRELOAD", &program]).run();
+    assert!(run.stderr.contains("nothing that env ran called MPI_Init with the profiler loaded"), "{run:?}");
+}
+
+#[test]
+fn a_program_whose_first_thread_has_ended_is_looked_at() {
+    let installed = silent();
+    let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
+    let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\nint MPI_Init(void);\n\
+                  static void *work(void *none) { sleep(atoi(getenv(\"PAUSE\"))); MPI_Init(); exit(3); return none; }\n\
+                  int main(void) { pthread_t thread; pthread_create(&thread, 0, work, 0); pthread_exit(0); }";
+    let app = installed.program("threads", source, &[&mpi, "-pthread"]);
+    let run = looked_at(|seconds| {
+        let pause = format!("PAUSE={seconds}");
+        installed.mpisee(&["env", "-u", "LD_PRELOAD", &pause, &app]).run()
+    });
+    assert_eq!(run.status.code(), Some(3));
+    assert!(run.stderr.contains(&format!("env started {app} without LD_PRELOAD")), "{run:?}");
 }
 
 /// Root has all capabilities: another user runs it, where root runs the tests.
@@ -153,13 +228,8 @@ fn a_program_with_file_capabilities_is_said_to_have_other_rights() {
     if !is_set.is_ok_and(|status| status.success()) {
         return;
     }
-    let above = Path::new(&program).ancestors().nth(2).unwrap();
-    std::fs::set_permissions(above, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mpisee = Path::new(&program).with_file_name("bin").join("mpisee");
-    let mut other = Command::new("setpriv");
-    other.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(mpisee).arg(&program);
-    let run = other.output().unwrap();
-    let said = String::from_utf8(run.stderr).unwrap();
+    let run = installed.mpisee_of_user(&[], &[&program]).run();
+    let said = run.stderr;
     assert!(run.status.success() && said.lines().count() == 1, "{said}");
     assert!(said.contains("set-group-ID or file capabilities), so the system ignores LD_PRELOAD"), "{said}");
 }

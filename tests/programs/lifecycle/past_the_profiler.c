@@ -1,5 +1,6 @@
 /* MPI calls that a preloaded library does not see: by the names of the profiling interface, as behind another PMPI tool. With -DOPENS: in
- * the library that the argument names, which is loaded so that its own MPI comes first; with -DLIBRARY it is that library. */
+ * the library that the argument names, which is loaded so that its own MPI comes first; with -DLIBRARY it is that library. With -DAPART the
+ * library is loaded into a name space of its own, and not called. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <mpi.h>
@@ -23,6 +24,12 @@ int main(int argc, char **argv) {
     }
     int (*communicate)(int, char **) = (int (*)(int, char **))dlsym(library, "communicate");
     return communicate ? communicate(argc, argv) : 5;
+}
+#elif defined APART
+int main(int argc, char **argv) {
+    void *library = dlmopen(LM_ID_NEWLM, argv[argc - 1], RTLD_NOW);
+    if (!library) fprintf(stderr, "%s\n", dlerror());
+    return library ? 0 : 4;
 }
 #else
 int main(int argc, char **argv) {

@@ -40,6 +40,19 @@ fn the_flavour_is_that_of_the_programs_mpi(mpi: &Mpi) {
 }
 
 #[case]
+fn a_profile_has_the_programs_name_where_its_first_thread_has_ended(mpi: &Mpi) {
+    let program = mpi.compile_with("lifecycle/first_thread_ends", &["-pthread"]);
+    let mut command = mpi.launcher(2, &[]);
+    let ended = Ended::of(command.arg(mpisee()).arg(&program));
+    let name = format!("{}.mpisee", program.file_name().expect("it has a name").to_string_lossy());
+    assert_eq!((ended.code, ended.profiles()), (Some(0), vec![name.clone()]), "{}", ended.stderr);
+    let tables = ended.tables(&name);
+    assert_eq!(tables.run.command, [program.display().to_string()]);
+    assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 2 * 433);
+    assert!(tables.run.complete, "{}", ended.stderr);
+}
+
+#[case]
 fn a_preloaded_library_needs_no_launcher(mpi: &Mpi) {
     let finished = Run::new(mpi, "lifecycle/launched").ranks(2).argument(1).preloaded();
     assert_eq!(finished.stdout, "<1>\n");

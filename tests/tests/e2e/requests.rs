@@ -275,6 +275,20 @@ fn a_receive_that_is_freed_while_active_is_counted_as_not_seen(mpi: &Mpi) {
 }
 
 #[case]
+fn a_receive_from_nobody_that_is_freed_while_active_loses_nothing(mpi: &Mpi) {
+    let finished = Run::new(mpi, "requests/freed_from_nobody").ranks(1).profiled();
+    let tables = finished.tables();
+    let of_all = [("MPI_Irecv", 1, 0), ("MPI_Recv_init", 1, 0), ("MPI_Start", 1, 0)];
+    let combined = tables.sum("S", "MPI_Isendrecv").calls > 0;
+    let freed = [("MPI_Request_free", if combined { 3 } else { 2 }, 0)];
+    let of_both = [("MPI_Isendrecv", 1, 419), ("MPI_Recv", 1, 419)];
+    let of_both = if combined { &of_both[..] } else { &[] };
+    assert_calls(tables, "S", 0, &[&of_all[..], &freed, of_both].concat());
+    assert_all_seen(tables);
+    finished.check();
+}
+
+#[case]
 fn a_cancelled_request_moves_nothing(mpi: &Mpi) {
     let finished = Run::new(mpi, "requests/cancelled").ranks(2).profiled();
     let tables = finished.tables();
@@ -486,21 +500,29 @@ fn bytes_for_each(finished: &Finished) -> [i64; 2] {
 #[case]
 fn an_open_request_takes_two_hundred_bytes_which_are_used_again(mpi: &Mpi) {
     const OPEN: u32 = 40_000;
-    for (level, most) in [("single", 200), ("multiple", 264)] {
-        let run = || Run::new(mpi, "requests/many_requests").ranks(1).argument(OPEN).argument(level);
+    let cases = [("single", "each"), ("multiple", "each"), ("single", "all"), ("multiple", "all")];
+    for (level, starts) in cases {
+        let run = || {
+            let run = Run::new(mpi, "requests/many_requests").ranks(1);
+            run.argument(OPEN).argument(level).argument(starts)
+        };
         let [plain, plain_again] = bytes_for_each(&run().plain());
         let finished = run().profiled();
         let [once, again] = bytes_for_each(&finished);
-        assert!(once - plain <= most, "{once} bytes for each with the profiler, {plain} without");
+        assert!(once - plain <= 200, "{once} bytes for each with the profiler, {plain} without");
         let more = (again - once) - (plain_again - plain);
         assert!(more <= 16, "{more} more bytes for each in later rounds");
         let calls = 3 * u64::from(OPEN);
-        assert_calls(
-            finished.tables(),
-            "S",
-            0,
-            &[("MPI_Irecv", calls, 4 * calls), ("MPI_Send", calls, 4 * calls), ("MPI_Waitall", 3, 0)],
-        );
+        let both = [("MPI_Send", calls, 4 * calls), ("MPI_Waitall", 3, 0)];
+        let started = match starts {
+            "each" => vec![("MPI_Irecv", calls, 4 * calls)],
+            _ => vec![
+                ("MPI_Recv_init", calls, 0),
+                ("MPI_Startall", 3, 4 * calls),
+                ("MPI_Request_free", calls, 0),
+            ],
+        };
+        assert_calls(finished.tables(), "S", 0, &[&both[..], &started].concat());
         assert_all_seen(finished.tables());
         finished.check();
     }

@@ -54,10 +54,26 @@ fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
     const SOURCE: &str = "lifecycle/past_the_profiler";
     let library = mpi.compile_variant(SOURCE, "library", &["-DLIBRARY", "-shared", "-fPIC"]);
     let opens = mpi.compile_variant(SOURCE, "opens", &["-DOPENS", "-ldl"]);
+    // Whether an MPI was called that is out of sight is not known.
+    let apart = mpi.compile_variant(SOURCE, "apart", &["-DAPART", "-ldl"]);
+    let said = sentence(launched(mpi).arg(apart).arg(&library));
+    assert!(said.contains("has loaded MPI by dlmopen"), "{said}");
     for command in [vec![mpi.compile(SOURCE)], vec![opens, library]] {
         let said = sentence(launched(mpi).args(&command));
         assert!(said.contains("its call of MPI_Init did not reach the profiler"), "{command:?}: {said}");
     }
+}
+
+/// Programs of coreutils close their stderr in an exit handler, before the profiler could say something.
+#[case]
+fn a_program_that_closes_its_stderr_at_its_end_is_reported(mpi: &Mpi) {
+    // The standby cannot tell a program that is slow to end from one that goes on without stderr.
+    const TRIES: usize = 10;
+    let is_reported = || {
+        let ended = Ended::of(launched(mpi).args(["sleep", "0"]));
+        ended.said().iter().any(|said| said.contains("nothing that sleep ran"))
+    };
+    assert!((0..TRIES).any(|_| is_reported()));
 }
 
 #[case]

@@ -1,5 +1,6 @@
 //! Loaded files: the file that an address of code is from, and its build ID.
 
+use mpisee_profile::own_process;
 use std::ffi::{CStr, c_int, c_void};
 
 /// A note whose owner is `GNU` and whose description is the build ID.
@@ -62,7 +63,7 @@ fn path(name: *const std::ffi::c_char) -> String {
         false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
     };
     let found = match name.as_str() {
-        "" => std::fs::read_link("/proc/self/exe").ok(),
+        "" => std::fs::read_link(own_process::folder().join("exe")).ok(),
         name if !name.starts_with('/') => std::fs::canonicalize(name).ok(),
         _ => None,
     };

@@ -1,5 +1,6 @@
 //! The CPU quota of this process's control group, cgroups(7).
 
+use mpisee_profile::own_process;
 use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -7,8 +8,8 @@ use std::path::{Path, PathBuf};
 /// The quota in thousandths of a core; `None` if there is none. That of a group holds for the groups in it, so that the
 /// least counts.
 pub fn quota() -> Option<NonZero<u64>> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let own = |name: &str| fs::read_to_string(own_process::folder().join(name)).ok();
+    let (groups, mounts) = (own("cgroup")?, own("mountinfo")?);
     let of_place = |place: GroupFolder| {
         let above = place.folder.ancestors().take_while(|folder| folder.starts_with(&place.mount));
         above.filter_map(|folder| place.version.quota(folder)).min()

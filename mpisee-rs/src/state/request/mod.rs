@@ -13,11 +13,13 @@ use std::hint::black_box;
 mod aliased;
 mod entries;
 mod kind;
+mod removed;
 #[cfg(test)]
 mod tests;
 
 use aliased::AliasedHandles;
 pub use kind::RequestKind;
+pub use removed::Removed;
 
 /// Address of a request whose variable is not known.
 const NO_VARIABLE: usize = 0;
@@ -127,24 +129,6 @@ pub struct ActiveRequest {
     pub needs_status: bool,
     /// As [`RequestState::persistent`].
     pub persistent: bool,
-}
-
-/// A request that was removed; see [`Requests::remove`].
-pub enum Removed {
-    /// An entry of the table, by its key.
-    Entry(u64, RequestState),
-    /// One with an aliased handle, by its key and the address of the program's variable.
-    Aliased(u64, usize, Owner),
-}
-
-impl Removed {
-    /// Whose it was.
-    pub fn owner(&self) -> Owner {
-        match self {
-            Removed::Entry(_, started) => started.owner(),
-            Removed::Aliased(.., owner) => *owner,
-        }
-    }
 }
 
 /// The requests that are open.
@@ -394,6 +378,11 @@ impl Requests {
         let found = self.table.find(abi::bits(request))?;
         let started = self.table.value(&found);
         started.persistent.then_some((found, started))
+    }
+
+    /// The entry of an open request.
+    pub fn state(&self, found: &EntryRef<RequestState>) -> RequestState {
+        self.table.value(found)
     }
 
     /// MPI has replaced the handle of an inactive persistent request.

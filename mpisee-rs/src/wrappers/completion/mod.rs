@@ -288,7 +288,8 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
                 unfinished::abandon(recorder.world, started);
             }
             let owner = removed.as_ref().map(Removed::owner);
-            freed(recorder, Operation::RequestFree, owner, ended.is_some(), ticks);
+            let is_counted = ended.is_some() || removed.as_ref().is_some_and(Removed::is_from_nobody);
+            freed(recorder, Operation::RequestFree, owner, is_counted, ticks);
         } else if let Some(removed) = removed {
             REQUESTS.put_back(removed);
         }

@@ -330,15 +330,22 @@ fn was_cancelled(status: *const Status) -> bool {
     flag != 0
 }
 
-/// Records a freed request. If its operation had `ended` by then, its bytes are counted already.
-pub fn freed(recorder: &Recorder, operation: Operation, owner: Option<Owner>, ended: bool, ticks: Ticks) {
+/// Records a freed request. If its operation had ended by then, its bytes are counted already.
+pub fn freed(
+    recorder: &Recorder,
+    operation: Operation,
+    owner: Option<Owner>,
+    is_counted: bool,
+    ticks: Ticks,
+) {
     let Some(owner) = owner else {
         if process::is_recording() {
             world::not_seen(NotSeen::UnknownRequest);
         }
         return;
     };
-    if owner.active && owner.recorded && owner.kind.bytes_come_from_status() && !ended && !owner.doubtful {
+    if owner.active && owner.recorded && owner.kind.bytes_come_from_status() && !is_counted && !owner.doubtful
+    {
         world::not_seen(NotSeen::FreedReceive);
     }
     recorder.count_time(owner.communicator, operation, ticks);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -121,6 +121,21 @@ impl Installation {
         Self::without_marks(shell, arguments)
     }
 
+    /// The launcher, after words that start it, as a user without special rights.
+    pub fn mpisee_of_user(&self, before: &[&str], arguments: &[&str]) -> Try {
+        for folder in self.prefix.ancestors().take(2) {
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
+        let change: &[&str] = match is_root {
+            true => &["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"],
+            false => &["env"],
+        };
+        let mpisee = self.prefix.join("bin/mpisee");
+        let words = [change, before, &[mpisee.to_str().unwrap()], arguments].concat();
+        Self::without_marks(Command::new(words[0]), &words[1..])
+    }
+
     fn without_marks(mut command: Command, arguments: &[&str]) -> Try {
         command.args(arguments).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin");
         Try { command, input: String::new() }
@@ -196,11 +211,14 @@ fn beginning_library() -> &'static [u8] {
         __attribute__((constructor)) static void begin(void) {
             const char *name = getenv("MPISEE_BEGIN_SOCKET");
             if (!name) return;
-            struct sockaddr_un to = { .sun_family = AF_UNIX };
-            memcpy(to.sun_path + 1, name, strlen(name));
             int socket_ = socket(AF_UNIX, SOCK_DGRAM, 0);
-            socklen_t length = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
-            sendto(socket_, "b", 1, MSG_DONTWAIT, (struct sockaddr *)&to, length);
+            while (*name) {
+                size_t length = strcspn(name, ":");
+                struct sockaddr_un to = { .sun_family = AF_UNIX };
+                memcpy(to.sun_path + 1, name, length);
+                sendto(socket_, "b", 1, MSG_DONTWAIT, (struct sockaddr *)&to, offsetof(struct sockaddr_un, sun_path) + 1 + length);
+                name += length + (name[length] == ':');
+            }
             close(socket_);
         }"#;
     static LIBRARY: OnceLock<Vec<u8>> = OnceLock::new();
