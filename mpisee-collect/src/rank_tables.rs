@@ -109,6 +109,7 @@ impl RankTables {
             snapshot,
             names: names(snapshot),
             paths: region_paths(snapshot),
+            threads: threads_by_region(snapshot),
             site_ids: snapshot.site_ids(),
             seconds: seconds_per_tick(snapshot, end),
             end: end.ticks,
@@ -175,6 +176,8 @@ struct Rows<'a, F> {
     names: Vec<String>,
     /// Of regions, by number.
     paths: Vec<String>,
+    /// Of regions, by number: the threads that call MPI in them; `None` if that is unknown.
+    threads: Option<Vec<usize>>,
     /// Of call sites, by number.
     site_ids: Vec<Option<SiteId>>,
     seconds: F,
@@ -332,6 +335,11 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         })
     }
 
+    /// The threads that call MPI in a region.
+    fn threads_in(&self, id: RegionId) -> Option<u32> {
+        u32::try_from(*self.threads.as_ref()?.get(id.index())?).ok()
+    }
+
     fn region(&self, id: RegionId, values: &[u64; 6], mpi_ticks: Ticks) -> Option<RegionRow> {
         let open = match values[region::OPEN_SINCE] {
             0 => Ticks::ZERO,
@@ -346,6 +354,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             entries: values[region::ENTRIES],
             cpu_s: if_ended(region::CPU_US).map(|us| Seconds(us as f64 / 1e6)),
             involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
+            mpi_threads: self.threads_in(id),
         })
     }
 }
@@ -433,6 +442,19 @@ fn include_inner(snapshot: &Snapshot, ticks: &mut [Ticks]) {
         let outer = &mut ticks[region.parent.index()];
         *outer = outer.wrapping_add(inner);
     }
+}
+
+/// The number of threads that have made a recorded call in each region, or in one in it.
+fn threads_by_region(snapshot: &Snapshot) -> Option<Vec<usize>> {
+    let mut threads = vec![BTreeSet::new(); snapshot.regions.len() + 1];
+    for (region, thread) in snapshot.callers.as_ref()? {
+        threads.get_mut(region.index())?.insert(*thread);
+    }
+    for (index, region) in snapshot.regions.iter().enumerate().rev() {
+        let inner = threads[index + 1].clone();
+        threads[region.parent.index()].extend(inner);
+    }
+    Some(threads.iter().map(BTreeSet::len).collect())
 }
 
 /// The row of a peer that has no rank in this world.

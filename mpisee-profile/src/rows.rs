@@ -542,11 +542,21 @@ pub struct RegionRow {
     /// Times that a thread lost its core to another during `wall_s`; empty with `cpu_s`.
     #[serde(default)]
     pub involuntary_switches: Option<u64>,
+    /// Threads that called MPI or NCCL in it, or in regions in it: `mpi_s` is the sum of their times.
+    #[serde(default)]
+    pub mpi_threads: Option<u32>,
+}
+
+impl RegionRow {
+    /// The threads that call MPI in it; of a profile that does not tell, those of its rank.
+    pub fn threads(&self, rank: &RankRow) -> u64 {
+        self.mpi_threads.map_or(rank.threads(), |threads| threads.max(1).into())
+    }
 }
 
 impl Row for RegionRow {
     const FILE: &'static str = "regions.csv";
-    const OPTIONAL: &'static [&'static str] = &["cpu_s", "involuntary_switches"];
+    const OPTIONAL: &'static [&'static str] = &["cpu_s", "involuntary_switches", "mpi_threads"];
 }
 
 #[cfg(test)]
@@ -557,7 +567,7 @@ mod tests {
     fn columns_are_the_fields_in_their_order() {
         assert_eq!(
             RegionRow::columns(),
-            ["rank", "region", "wall_s", "mpi_s", "entries", "cpu_s", "involuntary_switches"]
+            ["rank", "region", "wall_s", "mpi_s", "entries", "cpu_s", "involuntary_switches", "mpi_threads"]
         );
         assert!(RegionRow::OPTIONAL.iter().all(|column| RegionRow::columns().contains(column)));
         assert!(NodeRow::OPTIONAL.iter().all(|column| NodeRow::columns().contains(column)));

@@ -73,6 +73,8 @@ impl Value {
             Value::BytesPerSecond(rate) => human_bytes(rate.round() as u64),
             Value::Seconds(time_s) => time(*time_s),
             Value::Region(name) if name.is_empty() => "(outside)".to_owned(),
+            // The program may use such a name, too: the reader's own are in parentheses.
+            Value::Region(name) if name.starts_with('(') => format!("'{}'", printable(name)),
             Value::Region(name) => printable(name),
             Value::Share(share) => format!("{:.1}", 100.0 * share),
             Value::Change { share: 0.0, .. } => "0.0".to_owned(),
@@ -471,6 +473,8 @@ mod tests {
         assert_eq!(forms(Value::Seconds(0.1 + 0.2)), owned(("300 ms", "0.300000000", "0.3")));
         assert_eq!(forms(Value::Seconds(1.5e-6)), owned(("1.50 µs", "0.000001500", "1.5e-6")));
         assert_eq!(forms(Value::Region(String::new())), owned(("(outside)", "", "\"\"")));
+        let own = Value::Region("(outside)".to_owned());
+        assert_eq!(forms(own), owned(("'(outside)'", "(outside)", "\"(outside)\"")));
         assert_eq!(forms("a\n".into()), owned(("a\\n", "a\n", "\"a\\n\"")));
     }
 }

@@ -98,17 +98,16 @@ impl Useful {
     /// That of a rank.
     pub fn of_rank(row: &RankRow) -> Self {
         let without_core = share(row).map(|share| Between::exact(share * row.wall_s.0));
-        Useful::of_thread(row, row.wall_s.0, row.mpi_s.0, without_core)
+        Useful::of_thread(row.threads(), row.wall_s.0, row.mpi_s.0, without_core)
     }
 
     /// That of a rank in a region.
     pub fn of_region(row: &RegionRow, rank: &RankRow) -> Self {
         let without_core = share(rank).map(|share| without_core(row, rank, share));
-        Useful::of_thread(rank, row.wall_s.0, row.mpi_s.0, without_core)
+        Useful::of_thread(row.threads(rank), row.wall_s.0, row.mpi_s.0, without_core)
     }
 
-    fn of_thread(rank: &RankRow, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
-        let threads = rank.threads();
+    fn of_thread(threads: u64, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
         let count = threads as f64;
         let one = OneThread { wall_s, mpi_s: mpi_s / count };
         let on_core = without_core.map(|without_core| one.on_core(without_core));
@@ -135,7 +134,11 @@ impl Useful {
     /// That of ranks in a region, of which there are sums alone; `run` is that of the run, of
     /// `ranks` ranks.
     pub fn of_region_total(row: &RegionTotalRow, run: &Useful, ranks: u64) -> Self {
-        let threads = run.threads * row.ranks.max(1) as f64 / ranks.max(1) as f64;
+        // Without their number, as many as in the run.
+        let threads = row.mpi_threads.map_or_else(
+            || run.threads * row.ranks.max(1) as f64 / ranks.max(1) as f64,
+            |threads| threads.max(row.ranks).max(1) as f64,
+        );
         // At most as much as in the run, and as long as that is true of each, about as much of the
         // time.
         let lost =

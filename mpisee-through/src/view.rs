@@ -61,6 +61,8 @@ pub struct RegionSum {
     pub wall_s: f64,
     pub wall_max_s: f64,
     pub useful: Useful,
+    /// True if the profile does not tell which of a rank's threads call MPI there, so that all count.
+    has_all_threads: bool,
     /// Ranks whose time on cores is unknown.
     pub without_cpu: u64,
     /// Time on cores, of the others.
@@ -344,6 +346,7 @@ impl ProfileView {
                     wall_s: row.wall_s.0,
                     wall_max_s: row.wall_max_s.0,
                     useful,
+                    has_all_threads: row.mpi_threads.is_none() && run.most_threads > 1,
                     without_cpu: row.ranks,
                     cpu_s: 0.0,
                 });
@@ -355,13 +358,15 @@ impl ProfileView {
         let unknown = RankRow::default();
         for row in load::all::<RegionRow>(&self.profile)? {
             if filter.takes_rank(row.rank) {
-                let useful = Useful::of_region(&row, ranks.get(&row.rank).unwrap_or(&&unknown));
+                let rank = ranks.get(&row.rank).copied().unwrap_or(&unknown);
+                let useful = Useful::of_region(&row, rank);
                 regions.entry(row.region).or_default().add(RegionSum {
                     ranks: 1,
                     entries: row.entries,
                     wall_s: row.wall_s.0,
                     wall_max_s: row.wall_s.0,
                     useful,
+                    has_all_threads: row.mpi_threads.is_none() && rank.threads() > 1,
                     without_cpu: u64::from(row.cpu_s.is_none()),
                     cpu_s: row.cpu_s.map_or(0.0, |cpu_s| cpu_s.0),
                 });
@@ -378,8 +383,16 @@ impl RegionSum {
         self.wall_s += other.wall_s;
         self.wall_max_s = self.wall_max_s.max(other.wall_max_s);
         self.useful.add(other.useful);
+        self.has_all_threads |= other.has_all_threads;
         self.without_cpu = self.without_cpu.saturating_add(other.without_cpu);
         self.cpu_s += other.cpu_s;
+    }
+
+    /// The note on shares of regions, where the profile does not tell which threads call MPI in them.
+    pub fn note_on_threads<'r>(mut regions: impl Iterator<Item = &'r RegionSum>) -> Option<String> {
+        regions.any(|region| region.has_all_threads).then(|| {
+            "The profile does not tell which threads call MPI in a region: shares of regions are of all threads of a rank that call MPI, and too small where fewer call in the region.".to_owned()
+        })
     }
 
     /// Time on cores, if it is known of all ranks.

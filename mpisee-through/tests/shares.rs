@@ -134,7 +134,11 @@ fn built(ranks: &[Rank], with_cores: bool, is_multiple: bool) -> Builder {
             .call("W", number, "MPI_Sendrecv", 5, 80_000, mpi_s / 4.0)
             .call(if number < 2 { "W_s1.0" } else { "W" }, number, "MPI_Bcast", 3, 24, mpi_s / 4.0)
             .region("solver", number, 2, wall_s * 0.75, mpi_s / 2.0);
-        builder.regions.last_mut().unwrap().cpu_s = Some(Seconds(on_cores * wall_s / 2.0));
+        let region = builder.regions.last_mut().unwrap();
+        region.cpu_s = Some(Seconds(on_cores * wall_s / 2.0));
+        // As few threads as its time in MPI needs.
+        region.mpi_threads =
+            threads.filter(|_| number % 2 == 0).map(|_| (mpi_s / 1.5 / wall_s).ceil() as u32);
     }
     builder.messages("W", 0, 1, 5, 40_000)
 }
@@ -205,4 +209,28 @@ fn threads_of_unknown_number_leave_efficiencies_empty() {
     let ran = known.run(&["efficiency", "app.mpisee", "--format", "json"]);
     let answer: Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
     assert_eq!(answer["efficiency"][0]["parallel_efficiency"], 0.1);
+}
+
+#[test]
+fn the_share_of_a_region_is_of_the_threads_that_call_there() {
+    let ranks = [(10.0, 0.7, 1.0, 0.0, Some(5)); RANKS as usize];
+    let share = |threads: Option<u32>| {
+        let mut profile = built(&ranks, false, true);
+        for row in &mut profile.regions {
+            (row.wall_s, row.mpi_s, row.mpi_threads) = (Seconds(2.0), Seconds(1.98), threads);
+        }
+        profile
+            .calls
+            .iter_mut()
+            .filter(|row| row.region == "solver")
+            .for_each(|row| row.time_s = Seconds(1.98));
+        let ran = profile.write().run(&["regions", "app.mpisee", "--format", "json"]);
+        let answer: Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+        (answer["regions"][0]["share_of_wall"].as_f64().unwrap(), answer["caveats"].to_string())
+    };
+    let (of_caller, notes) = share(Some(1));
+    assert!((of_caller - 0.99).abs() < 1e-9 && !notes.contains("which threads"), "{of_caller} {notes}");
+    let (of_all, notes) = share(None);
+    assert!((of_all - 0.198).abs() < 1e-9, "{of_all}");
+    assert!(notes.contains("shares of regions are of all threads of a rank"), "{notes}");
 }

@@ -67,6 +67,12 @@ export function sizeClass(least: number, most: number): string {
   return least === most ? short(least) : `${short(least)} to ${short(most + 1)}`;
 }
 
+/** The name of a region. What is outside of any has none; a name of the program's that may look like it is in quotes. */
+export function regionName(region: string): string {
+  if (region === "") return "(outside)";
+  return region.startsWith("(") ? `'${region}'` : region;
+}
+
 /** A word of a command line, as a shell needs it. */
 export function quoted(word: string): string {
   return /^[\w./=:,+@%-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;

@@ -101,7 +101,7 @@ function text({ name, kind, values, show }: Column, row: number): string {
   const value = values[row];
   if (value === null) return "–";
   if (show) return show(row);
-  if (name === "region" && value === "") return "(outside)";
+  if (name === "region") return format.regionName(String(value));
   if (typeof value === "string") return value;
   switch (kind) {
     case "seconds":

@@ -15,7 +15,7 @@ mod variables;
 use gpu::GpuSums;
 pub use gpu::MOST_OBJECTS;
 pub use node::node_rows;
-use node::{Node, outside_of_mpi};
+use node::{Node, add_known, outside_of_mpi};
 pub use tables::AggregateTables;
 
 use crate::devices::Devices;
@@ -140,8 +140,10 @@ struct Entered {
     mpi_ns: u128,
     /// Outside of MPI, of one thread on average.
     useful: Spread,
-    /// The same, over all threads that call MPI.
+    /// The same, over all threads that call MPI there.
     outside_ns: u128,
+    /// These threads; `None` if that of no rank is known.
+    threads: Option<u64>,
 }
 
 impl Join for Entered {
@@ -152,6 +154,7 @@ impl Join for Entered {
         self.mpi_ns = self.mpi_ns.saturating_add(other.mpi_ns);
         self.useful.join(other.useful);
         self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
+        self.threads = add_known(self.threads, other.threads);
     }
 }
 
@@ -445,7 +448,7 @@ fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
         }
     }
     for row in &tables.regions {
-        let threads = tables.rank.threads();
+        let threads = row.threads(&tables.rank);
         let useful_s = outside_of_mpi(row.wall_s, row.mpi_s, threads);
         let entered = Entered {
             ranks: 1,
@@ -454,6 +457,7 @@ fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
             mpi_ns: row.mpi_s.to_ns().into(),
             useful: Spread::of(rank, useful_s.to_ns()),
             outside_ns: u128::from(useful_s.to_ns()) * u128::from(threads),
+            threads: row.mpi_threads.map(|_| threads),
         };
         regions.entry(&row.region).or_default().join(Some(entered));
     }

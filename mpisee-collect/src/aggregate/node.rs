@@ -54,10 +54,7 @@ impl Join for Node {
         self.mpi.join(other.mpi);
         self.useful.join(other.useful);
         self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
-        self.threads = match (self.threads, other.threads) {
-            (Some(own), Some(others)) => Some(own.saturating_add(others)),
-            (own, others) => own.or(others),
-        };
+        self.threads = add_known(self.threads, other.threads);
         self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
         self.cores.join(other.cores);
     }
@@ -122,6 +119,14 @@ impl Node {
             cpu_quota: self.cores.quota.map(|thousandths| thousandths as f64 * 1e-3),
             mpi_threads: self.threads,
         }
+    }
+}
+
+/// The sum of what is known of two counts.
+pub fn add_known(own: Option<u64>, others: Option<u64>) -> Option<u64> {
+    match (own, others) {
+        (Some(own), Some(others)) => Some(own.saturating_add(others)),
+        (own, others) => own.or(others),
     }
 }
 

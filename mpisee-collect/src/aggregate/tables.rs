@@ -239,6 +239,7 @@ fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
         mpi_s: seconds(entered.mpi_ns),
         useful_s: seconds(entered.outside_ns),
         useful_max_s,
+        mpi_threads: entered.threads,
     })
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Increment on any change of a message.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// Ranks of the communicator over which the profile is collected, that follow each other.
 pub type Ranks = Range<u32>;

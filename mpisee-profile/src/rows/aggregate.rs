@@ -368,14 +368,19 @@ pub struct RegionTotalRow {
     pub wall_max_rank: u32,
     /// Of `wall_s`, inside recorded MPI calls.
     pub mpi_s: Seconds,
-    /// Sum of what the threads that call MPI spent in the region and outside of MPI.
+    /// Sum of what the threads that call MPI there spent in the region and outside of MPI.
     pub useful_s: Seconds,
     /// The most that a rank spent in the region and outside of MPI, as the mean of these threads.
     pub useful_max_s: Seconds,
+    /// Sum of the threads that called MPI there, see [`super::RegionRow::mpi_threads`]; empty if that
+    /// of no rank is known.
+    #[serde(default)]
+    pub mpi_threads: Option<u64>,
 }
 
 impl Row for RegionTotalRow {
     const FILE: &'static str = "region-totals.csv";
+    const OPTIONAL: &'static [&'static str] = &["mpi_threads"];
 }
 
 /// The place of memory, relative to the device whose kernels access it.

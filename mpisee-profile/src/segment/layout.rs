@@ -122,7 +122,8 @@ pub struct ChunkHeader {
     pub bytes: AtomicU64,
     /// Slots, bytes of log, or samples, that are complete.
     pub used: AtomicU64,
-    /// Of a chunk of samples, the key of the slot that counts the instances or the messages.
+    /// Of a chunk of samples, the key of the slot that counts the instances or the messages. Of a chunk of slots, a number
+    /// that it shares with the other chunks of its writer alone, as one thread is; 0 if that is unknown.
     pub key: AtomicU64,
     spare: [AtomicU64; 4],
 }

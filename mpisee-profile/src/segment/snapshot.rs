@@ -20,7 +20,7 @@ use crate::error::ProfileError;
 use crate::site::{PathId, SiteId};
 use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::offset_of;
 use std::num::NonZero;
@@ -236,6 +236,9 @@ pub struct Snapshot {
     pub paths: Vec<Vec<Code>>,
     /// Counters, summed over threads.
     pub counters: Counters,
+    /// Regions in which a thread has made a recorded call, with a number of the thread's own; `None` if the writer tells
+    /// no threads apart.
+    pub callers: Option<BTreeSet<(RegionId, u64)>>,
     /// Sampled instances of collective operations, by the key that counts these.
     pub samples: HashMap<SlotKey, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
@@ -319,6 +322,7 @@ impl Snapshot {
             sites: Vec::new(),
             paths: Vec::new(),
             counters: Counters::default(),
+            callers: Some(BTreeSet::new()),
             samples: HashMap::new(),
             active_calls: Vec::new(),
             last_returns: Vec::new(),
@@ -383,7 +387,8 @@ impl Snapshot {
                 COUNTERS => {
                     let slots = usize::try_from(used).unwrap_or(usize::MAX).min(room * 8 / SLOT_BYTES);
                     self.counters.reserve(slots);
-                    (0..slots).for_each(|slot| self.read_slot(source, body + slot * SLOT_BYTES / 8));
+                    let writer = field(offset_of!(ChunkHeader, key));
+                    (0..slots).for_each(|slot| self.read_slot(source, body + slot * SLOT_BYTES / 8, writer));
                 }
                 SAMPLES => {
                     let samples = usize::try_from(used).unwrap_or(usize::MAX).min(room / SAMPLE_WORDS);
@@ -410,7 +415,8 @@ impl Snapshot {
         Ok(())
     }
 
-    fn read_slot<S: Source + ?Sized>(&mut self, source: &S, at: usize) {
+    /// Reads a slot of a writer with this number.
+    fn read_slot<S: Source + ?Sized>(&mut self, source: &S, at: usize, writer: u64) {
         const VALUES: usize = offset_of!(Slot, values) / 8;
         let words = source.slot(at);
         let values = &words[VALUES..];
@@ -423,6 +429,15 @@ impl Snapshot {
             return;
         }
         let Some(meaning) = key.meaning() else { return };
+        // What a thread completes for another may count at a call that it has not made.
+        if let Meaning::Call(key) = meaning
+            && values[call::CALLS].cast_signed() > 0
+        {
+            match &mut self.callers {
+                Some(callers) if writer != 0 => _ = callers.insert((key.region, writer)),
+                callers => *callers = None,
+            }
+        }
         add_values(meaning, self.counters.entry(key).or_default(), values);
     }
 

@@ -41,6 +41,8 @@ pub struct Counters {
     index: Cell<&'static [Cell<Entry>]>,
     taken: Cell<usize>,
     chunk: Cell<Option<&'static ChunkHeader>>,
+    /// The number of these counters in [`ChunkHeader::key`]; 0 until there is a chunk.
+    number: Cell<u64>,
     next_chunk_bytes: Cell<usize>,
 }
 
@@ -66,6 +68,7 @@ impl Counters {
             index: Cell::new(&NOTHING.0),
             taken: Cell::new(0),
             chunk: Cell::new(None),
+            number: Cell::new(0),
             next_chunk_bytes: Cell::new(FIRST_CHUNK_BYTES),
         }
     }
@@ -156,7 +159,13 @@ impl Counters {
         let full = |chunk: &ChunkHeader| chunk.used.load(Ordering::Relaxed) as usize >= slots_of(chunk);
         if self.chunk.get().is_none_or(full) {
             let bytes = self.next_chunk_bytes.get();
-            self.chunk.set(Some(segment.counters(bytes)?));
+            let chunk = segment.counters(bytes)?;
+            if self.number.get() == 0 {
+                // No two chunks begin at one address.
+                self.number.set(ptr::from_ref(chunk).addr() as u64);
+            }
+            chunk.key.store(self.number.get(), Ordering::Relaxed);
+            self.chunk.set(Some(chunk));
             self.next_chunk_bytes.set((bytes * 2).min(LARGEST_CHUNK_BYTES));
         }
         let chunk = self.chunk.get()?;

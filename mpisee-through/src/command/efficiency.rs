@@ -52,7 +52,7 @@ EXAMPLES:
 /// where that makes 1 % of the runtime or more, there are bounds alone (60.0 to 95.0). Regions have
 /// no SerE and TE, since arrivals are not known by region.
 ///
-/// The time of a rank is the mean of its threads that call MPI. An older profile does not tell how
+/// The time of a rank is the mean of its threads that call MPI, in a region of those that call there. An older profile does not tell how
 /// many these are: if they were in MPI at once, efficiencies are empty.
 ///
 /// The loss, 1 - PE, is the sum of the communicators' parts, of the time that ranks wait for a core
@@ -216,7 +216,7 @@ impl Efficiency {
 
     /// The cells under [`HEADS`], and those of cores: for people under [`OF_CORES`], for programs
     /// under [`EXACT_OF_CORES`].
-    fn row(&self, name: &str, is_table: bool) -> [Vec<Value>; 2] {
+    fn row(&self, name: Value, is_table: bool) -> [Vec<Value>; 2] {
         let [mean_s, most_s] = self.useful_s();
         let useful = |time_s: Between| match self.is_unknown() {
             true => Value::Nothing,
@@ -235,7 +235,7 @@ impl Efficiency {
         let ends = |factor: Option<Factor>| factor.map_or([None; 2], |(_, ends)| ends.map(Some)).map(share);
         let [parallel, balance, cores] = [self.parallel(), self.load_balance(), self.core_availability()];
         let row = vec![
-            name.into(),
+            name,
             Value::Count(self.ranks),
             Value::Seconds(self.runtime_s),
             useful(mean_s),
@@ -317,6 +317,7 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
         let regions = view.regions(&CommFilter::default())?;
         answer.sheets.insert(0, efficiencies(&all, &regions, split.as_ref(), form.table));
         answer.caveats.extend(split.as_ref().and_then(Split::limits));
+        answer.caveats.extend(RegionSum::note_on_threads(regions.values()));
     }
     let (comparison, unreadable) = Comparison::find(view, &args.network)?;
     answer.caveats.extend(unreadable);
@@ -412,12 +413,14 @@ fn efficiencies(
     let further = if is_table { split::HEADS.to_vec() } else { split::EXACT_HEADS.to_vec() };
     let mut regions: Vec<(&String, &RegionSum)> = regions.iter().collect();
     regions.sort_by(|(_, left), (_, right)| right.wall_max_s.total_cmp(&left.wall_max_s));
-    let regions = regions.into_iter().map(|(name, region)| all.of_region(region).row(name, is_table));
+    let regions = regions
+        .into_iter()
+        .map(|(name, region)| all.of_region(region).row(Value::Region(name.clone()), is_table));
     let of_split = |is_run: bool| match split.filter(|_| is_run) {
         Some(split) => split.cells(is_table),
         None => vec![Value::Nothing; further.len()],
     };
-    let rows = std::iter::once(all.row("(run)", is_table)).chain(regions).enumerate();
+    let rows = std::iter::once(all.row("(run)".into(), is_table)).chain(regions).enumerate();
     let rows = rows.map(|(at, [row, of_cores])| match is_table {
         true => [row, of_cores, of_split(at == 0)].concat(),
         false => [row, of_split(at == 0), of_cores].concat(),
@@ -510,7 +513,7 @@ mod tests {
 
     #[test]
     fn ends_that_are_far_apart_are_shown_without_the_value() {
-        let [row, of_cores] = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0])]).row("(run)", true);
+        let [row, of_cores] = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0])]).row("(run)".into(), true);
         let text = |value: &Value| match value {
             Value::Text(text) => text.clone(),
             _ => panic!("it is no text"),
@@ -519,7 +522,7 @@ mod tests {
             [text(&row[3]), text(&row[5]), text(&of_cores[0])],
             ["0 s to 1.00 s", "0.0 to 10.0", "0.0 to 50.0"]
         );
-        let [row, _] = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0])]).row("(run)", false);
+        let [row, _] = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0])]).row("(run)".into(), false);
         assert!(matches!(row[3], Value::Seconds(time_s) if (time_s - 0.2).abs() < 1e-9));
     }
 

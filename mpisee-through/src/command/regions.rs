@@ -25,7 +25,7 @@ EXAMPLES:
 ///
 /// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks
 /// that entered it, MPI time the mean over them, of the calls that the filters choose; % of wall is
-/// MPI time by wall time, as the mean of the threads that call MPI. % on CPU is the time on cores
+/// MPI time by wall time, as the mean of the threads that call MPI there. % on CPU is the time on cores
 /// by wall time: empty where the region was open at the end, or where threads used several cores,
 /// which Cores used has, on average. NCCL, where there are such calls, is their time on the host,
 /// which is none in MPI; GPU time, of profiles of mpisee --nccl-gpu-time, how long GPUs worked on
@@ -182,9 +182,11 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
         sheet.keep_columns(|name, _| name != CORES_USED || used_several);
     }
     let on_nccl = view.note_on_nccl_times(groups.cells.iter().map(|(key, _)| groups.call(key)));
+    let on_threads = RegionSum::note_on_threads(found.iter().map(|(name, _)| of(name)));
     let mut answer = Answer::new(view.profile(), sheet, groups.cut_off);
     answer.closing = closing;
     answer.caveats.extend(on_nccl);
+    answer.caveats.extend(on_threads);
     answer.caveats.extend(nccl_times::note_on_untimed(of_gpu.calls));
     Ok(answer)
 }

@@ -234,7 +234,17 @@ impl Builder {
         let (wall_s, mpi_s) = (Seconds(wall_s), Seconds(mpi_s));
         let (cpu_s, involuntary_switches) = (Some(Seconds(wall_s.0 / 2.0)), Some(1));
         let region = region.to_owned();
-        self.regions.push(RegionRow { rank, region, wall_s, mpi_s, entries, cpu_s, involuntary_switches });
+        let row = RegionRow {
+            rank,
+            region,
+            wall_s,
+            mpi_s,
+            entries,
+            cpu_s,
+            involuntary_switches,
+            mpi_threads: None,
+        };
+        self.regions.push(row);
         self
     }
 

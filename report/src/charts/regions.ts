@@ -36,7 +36,7 @@ function regionsOf(view: View): Region[] {
   return column(table, "region").map((cell, row) => {
     const name = String(cell);
     const mean_s = (own: Map<string, number>) => sum(own, name) / Math.max(1, Number(ranks[row]));
-    return { name: name === "" ? "(outside)" : name, wall_s: wall[row] as number | null, mpi_s: mean_s(inMpi), nccl_s: mean_s(inNccl) };
+    return { name: format.regionName(name), wall_s: wall[row] as number | null, mpi_s: mean_s(inMpi), nccl_s: mean_s(inNccl) };
   });
 }
 
@@ -45,7 +45,7 @@ const MOST = 16;
 export function regions(view: View): Figure {
   const { data, model, state, palette } = view;
   const all = regionsOf(view);
-  const isNamed = all.some((region) => region.name !== "(outside)");
+  const isNamed = all.some((region) => region.name !== format.regionName(""));
   const table = data.tables.regions;
   const nccl: [string, string][] = all.some(({ nccl_s }) => nccl_s > 0) ? [[palette.nccl, "in NCCL, no time in MPI"]] : [];
   return {

@@ -2,6 +2,9 @@
 //! `scripts/races` runs these programs under a race detector.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes};
+use mpisee_profile::Profile;
+use mpisee_profile::rows::RegionTotalRow;
+use mpisee_tests::profile::rows;
 use mpisee_tests::{Mpi, Run, case};
 
 #[case]
@@ -132,4 +135,21 @@ fn threads_that_do_not_call_mpi_change_nothing(mpi: &Mpi) {
     assert_calls(tables, "W", 1, &[("MPI_Recv", 100, 90700)]);
     assert_all_seen(tables);
     finished.check();
+}
+
+#[case]
+fn a_region_has_the_threads_that_call_in_it(mpi: &Mpi) {
+    let expected = [("all", 5), ("first", 2), ("first/second", 1), ("silent", 0)];
+    let run = || Run::new(mpi, "threads/some_regions").ranks(2);
+    let by_rank = run().profiled();
+    for row in &by_rank.tables().regions {
+        let threads = expected.iter().find(|(name, _)| row.region == *name).map(|&(_, threads)| threads);
+        assert_eq!(row.mpi_threads, threads, "{row:?}");
+    }
+    assert_eq!(by_rank.tables().regions.len(), 2 * expected.len());
+    let sums = run().options(&["--fold", "1"]).folded();
+    let rows: Vec<RegionTotalRow> = rows(&Profile::open(sums.directory()).unwrap());
+    let found: Vec<(&str, Option<u64>)> =
+        rows.iter().map(|row| (row.region.as_str(), row.mpi_threads)).collect();
+    assert_eq!(found, expected.map(|(name, threads)| (name, Some(2 * u64::from(threads)))));
 }
