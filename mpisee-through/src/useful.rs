@@ -139,8 +139,7 @@ impl Useful {
             || run.threads * row.ranks.max(1) as f64 / ranks.max(1) as f64,
             |threads| threads.max(row.ranks).max(1) as f64,
         );
-        // At most as much as in the run, and as long as that is true of each, about as much of the
-        // time.
+        // The share of the run is assumed. Sums do not bound that of a region: the ends are none of its wall time, and all.
         let lost =
             run.on_core.filter(|_| run.outside_s > 0.0).map(|[sum, _]| 1.0 - sum.value / run.outside_s);
         let without_core =
@@ -165,9 +164,11 @@ impl Useful {
                 0.0 => Between::default(),
                 whole_s => one.on_core(without_core).map(|on_core_s| on_core_s / whole_s),
             };
-            // The rank with most may have lacked a core more or less than the others.
-            let of_most = Between { high: 1.0, ..part };
-            [part.map(|part| part * outside_s), of_most.map(|part| part * outside_max_s)]
+            let sum = part.map(|part| part * outside_s);
+            // The rank with most may have lacked a core more or less than the others. It has the mean at least.
+            let most =
+                Between { value: part.value * outside_max_s, low: sum.low / threads, high: outside_max_s };
+            [sum, most]
         });
         Useful {
             threads,
@@ -214,7 +215,8 @@ fn without_core(row: &RegionRow, rank: &RankRow, share: f64) -> Between {
     let (run_s, cpu_s) = (rank.wall_s.0, rank.cpu_s().unwrap_or(0.0));
     let slept_s = run_s - cpu_s - share * run_s;
     let ends = match row.cpu_s {
-        Some(on_core) if slept_s >= 0.0 => {
+        // Other threads were on a core, too, where the sum is above the wall time.
+        Some(on_core) if slept_s >= 0.0 && rank.threads() == 1 && on_core.0 <= wall_s * (1.0 + 1e-6) => {
             let off_s = (wall_s - on_core.0).max(0.0);
             let most_s = most_s.min(off_s);
             [(off_s - slept_s).clamp(0.0, most_s), most_s]

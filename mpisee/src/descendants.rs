@@ -25,13 +25,15 @@ pub enum Seen {
     WithoutProfiler(WithoutProfiler),
 }
 
-/// A process that has loaded an MPI and not the profiler.
+/// A process that has not loaded the profiler.
 #[derive(Debug, PartialEq, Eq)]
 pub struct WithoutProfiler {
     /// The first word of its command.
     pub name: OsString,
     /// The reason.
     pub lacking: Lacking,
+    /// Whether it was seen that it has loaded an MPI.
+    pub has_mpi: bool,
 }
 
 /// Reasons for which a process has no profiler.
@@ -49,19 +51,25 @@ pub enum Lacking {
     Unknown,
 }
 
-/// Looks at this process and those below it, up to the first of which something is known.
+/// Looks at this process and those below it, up to the first of which it is known that it uses an MPI, or that nobody can
+/// know; else one that may not be looked at.
 pub fn look_below(pid: u32) -> Option<Seen> {
     let mut processes = vec![pid];
     let mut next = 0;
+    let mut unseen = None;
     while let Some(&process) = processes.get(next) {
-        if let Some(found) = look_at(process) {
-            return Some(found);
+        match look_at(process) {
+            Some(Seen::WithoutProfiler(it)) if !it.has_mpi => {
+                unseen.get_or_insert(Seen::WithoutProfiler(it));
+            }
+            Some(found) => return Some(found),
+            None => {}
         }
         processes.extend(children(process));
         processes.truncate(MOST);
         next += 1;
     }
-    None
+    unseen
 }
 
 /// Returns whether the first process of a container waits for none of the orphans that it adopts: those of earlier launchers are there
@@ -145,12 +153,12 @@ fn look_at(pid: u32) -> Option<Seen> {
                 return Some(Seen::Profiled);
             }
             let lacking = read("environ").map_or(Lacking::Unknown, |environment| lacking_by(&environment));
-            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
+            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking, has_mpi: true }))
         }
         // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
         Err(_) => {
             let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
-            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking }))
+            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking, has_mpi: false }))
         }
     }
 }

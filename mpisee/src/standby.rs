@@ -163,7 +163,12 @@ fn wait(waiting: &Waiting, program: &Started) {
                 false => return,
             }
         }
-        if !matches!(seen, Seen::WithoutProfiler(_) | Seen::Apart) {
+        let is_certain = match &seen {
+            Seen::WithoutProfiler(found) => found.has_mpi,
+            Seen::Apart => true,
+            Seen::Profiled | Seen::Nothing => false,
+        };
+        if !is_certain {
             seen = descendants::look_below(waiting.pid).unwrap_or(seen);
         }
         pause_ms = pause_ms.saturating_mul(2).min(LONGEST_PAUSE_MS);
@@ -197,7 +202,7 @@ impl fmt::Display for Message<'_> {
             true => "rank 0 is in no profile",
             false => "no profile was written",
         };
-        let Some(WithoutProfiler { name, lacking }) = self.seen else {
+        let Some(WithoutProfiler { name, lacking, has_mpi }) = self.seen else {
             return match self.program.needs_mpi {
                 true => write!(f, "{begin}: {program} ended before MPI_Init was done"),
                 false => write!(
@@ -208,20 +213,25 @@ impl fmt::Display for Message<'_> {
             };
         };
         let name = name.display();
-        let why = match lacking {
-            Lacking::Unset => format!("{program} started {name} without LD_PRELOAD"),
-            Lacking::Replaced => format!("{program} started {name} with another LD_PRELOAD"),
-            Lacking::Ignored => {
-                return write!(
-                    f,
-                    "{begin}: the system ignored LD_PRELOAD for {name}, as it does for programs with set-user-ID or file \
-                     capabilities, so {name} had no profiler; use a copy without them"
-                );
+        let before = "put `mpisee` directly before the program";
+        let (why, help) = match lacking {
+            Lacking::Unset => (format!("{program} started {name} without LD_PRELOAD"), before),
+            Lacking::Replaced => (format!("{program} started {name} with another LD_PRELOAD"), before),
+            Lacking::Ignored => (
+                format!(
+                    "the system ignored LD_PRELOAD for {name}, as it does for programs with set-user-ID or file capabilities"
+                ),
+                "use a copy without them",
+            ),
+            Lacking::OtherUser => (format!("{program} started {name} as another user"), before),
+            Lacking::Unknown => {
+                (format!("{program} started {name} with a LD_PRELOAD that cannot be read"), before)
             }
-            Lacking::OtherUser => format!("{program} started {name} as another user"),
-            Lacking::Unknown => format!("{program} started {name} with a LD_PRELOAD that cannot be read"),
         };
-        write!(f, "{begin}: {why}, so {name} had no profiler; put `mpisee` directly before the program")
+        match has_mpi {
+            true => write!(f, "{begin}: {why}, so {name} had no profiler; {help}"),
+            false => write!(f, "{begin}: {why}; if {name} is the MPI program, {help}"),
+        }
     }
 }
 
@@ -233,7 +243,11 @@ mod tests {
     fn the_sentence_names_the_program_that_had_no_profiler_and_why() {
         let script = Started { name: "./wrapper.sh".into(), needs_mpi: false, is_rank: false, outer: None };
         let said = |program: &Started, lacking: Option<Lacking>| {
-            let seen = lacking.map(|lacking| WithoutProfiler { name: "./app".into(), lacking });
+            let seen = lacking.map(|lacking| WithoutProfiler {
+                name: "./app".into(),
+                lacking,
+                has_mpi: lacking != Lacking::OtherUser,
+            });
             Message { program, seen: seen.as_ref() }.to_string()
         };
         let unset = said(&script, Some(Lacking::Unset));
@@ -244,6 +258,9 @@ mod tests {
         );
         assert!(said(&script, Some(Lacking::Replaced)).contains("started ./app with another LD_PRELOAD"));
         assert!(said(&script, Some(Lacking::Ignored)).ends_with("use a copy without them"));
+        assert!(
+            said(&script, Some(Lacking::OtherUser)).contains("as another user; if ./app is the MPI program")
+        );
         assert!(said(&script, None).contains("nothing that ./wrapper.sh ran called MPI_Init"));
         let app = Started { name: "./app".into(), needs_mpi: true, is_rank: true, outer: None };
         assert_eq!(said(&app, None), "rank 0 is in no profile: ./app ended before MPI_Init was done");

@@ -22,7 +22,7 @@ const BUSY: u64 = u64::MAX;
 
 /// The table. `V` is copied out; two entries never have the same key.
 ///
-/// PERF: the first level is beside what every call reads.
+/// PERF: the pointers to the levels are beside what every call reads.
 #[repr(C, align(64))]
 pub struct Table<V> {
     shared: AtomicBool,
@@ -43,8 +43,8 @@ pub struct EntryRef<V: 'static> {
     writes: u32,
 }
 
-// SAFETY: values are written by the thread that holds the key BUSY, and read by those that know the handle,
-// which the program has handed from one to the other.
+// SAFETY: a value is written by the thread that has made the key BUSY or claimed the version, or by the only thread. It is
+// read by those that know the handle, which the program has handed from one to the other.
 unsafe impl<V: Send> Sync for Table<V> {}
 
 impl<V: Copy + 'static> Table<V> {
@@ -167,8 +167,8 @@ impl<V: Copy + 'static> Table<V> {
         self.insert_or(key, make, |value| self.replace_or_insert(key, value))
     }
 
-    /// Sets the value at a key that has none, where one thread uses the table and there is a way free; false if it does
-    /// nothing.
+    /// Adds an entry for a key that has none. Returns false, and changes nothing, if the key is there, several threads share
+    /// the table, or memory is short.
     ///
     /// PERF: constructs the value in place, as above.
     #[inline(always)]

@@ -396,7 +396,7 @@ fn limits(view: &ProfileView, all: &Efficiency) -> Vec<String> {
     }
     if let Some(lack) = cores::lack(view.processes(), |_| true) {
         sentences.push(format!(
-            "{}. Useful time is without it (CA %). How much of it was outside of MPI was not measured, but for the ends of PE, LB and CA.",
+            "{}. Useful time excludes the part of this outside of MPI (CA %). The part is estimated as evenly spread; the intervals of PE, LB and CA show its limits.",
             lack.sentence()
         ));
     }

@@ -91,10 +91,13 @@ fn root(causes: &[Caused], at: usize) -> usize {
         // Where no rank is named, those for whom it waited are no cause.
         let is_source =
             |other: &Caused| !other.ranks.is_empty() && causes[last].sources.contains(&other.finding.about);
-        match (0..causes.len()).find(|&other| other != last && is_source(&causes[other])) {
-            Some(source) if way.contains(&source) => return way.into_iter().min().unwrap_or(at),
-            Some(source) => way.push(source),
-            None => return last,
+        let Some(source) = (0..causes.len()).find(|&other| other != last && is_source(&causes[other])) else {
+            return last;
+        };
+        match way.iter().position(|&it| it == source) {
+            // What leads into a circle is no part of it.
+            Some(begin) => return way[begin..].iter().copied().min().unwrap_or(at),
+            None => way.push(source),
         }
     }
     at
