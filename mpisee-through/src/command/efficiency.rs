@@ -149,8 +149,8 @@ impl Efficiency {
 
     /// Of a region of this run.
     fn of_region(&self, region: &RegionSum) -> Self {
-        let RegionSum { ranks, wall_max_s, useful, .. } = *region;
-        Efficiency { ranks, runtime_s: wall_max_s, useful, ..*self }
+        let RegionSum { ranks, wall_max_s, ref useful, .. } = *region;
+        Efficiency { ranks, runtime_s: wall_max_s, useful: useful.clone(), ..*self }
     }
 
     /// Returns whether the communication efficiency has parts. Calls while recording was off have
@@ -191,9 +191,12 @@ impl Efficiency {
     fn load_balance(&self) -> Option<Factor> {
         let [mean_s, most_s] = self.useful_s();
         let (value, [_, high]) = self.factor(mean_s, most_s)?;
-        // The rank with most has as much in the mean, too.
-        let mean_low_s = mean_s.low + (most_s.high - most_s.low) / self.useful.threads.max(1.0);
-        Some((value, [ratio(mean_low_s, most_s.high).unwrap_or(0.0).min(value), high]))
+        let [low, high] = self.useful.balance_ends().unwrap_or_else(|| {
+            // The rank with most has as much in the mean, too.
+            let mean_low_s = mean_s.low + (most_s.high - most_s.low) / self.useful.threads.max(1.0);
+            [ratio(mean_low_s, most_s.high).unwrap_or(0.0), high]
+        });
+        Some((value, [low.min(value), high.max(value).min(1.0)]))
     }
 
     /// The largest useful time by the largest time outside of MPI; none where time without a core
