@@ -2,7 +2,10 @@
 
 use crate::core_share::{TOLERANCE, share_of, share_of_node};
 pub use crate::core_share::{share, share_on_core};
+use crate::interrupted;
 use crate::processes::{ProcessRows, Processes};
+use crate::units::count;
+use crate::view::ProfileView;
 use mpisee_collect::aggregate::node_rows;
 use mpisee_profile::RankSet;
 use mpisee_profile::network::LACKING_FROM;
@@ -110,6 +113,24 @@ pub fn lack(processes: &Processes, takes: impl Fn(u32) -> bool) -> Option<Lack> 
 pub fn is_measured(processes: &Processes) -> bool {
     processes.ranks().iter().any(|row| row.cpu_wait_s.is_some())
         || processes.nodes().iter().any(|row| row.cpu_wait_s.is_some())
+}
+
+/// The note on cores where ranks did not come to the end of MPI, at which their use of cores is read: nodes with more ranks
+/// than cores that these may use.
+pub fn note_of_ended(view: &ProfileView) -> Option<String> {
+    let processes = view.processes();
+    if is_measured(processes) || !interrupted::is_of(view.run()) {
+        return None;
+    }
+    let of_ranks = node_rows(processes.ranks());
+    let crowds = of_ranks.iter().chain(processes.nodes()).filter_map(|node| {
+        let cpus = node.cpus_allowed.len();
+        let is_crowded = cpus > 0 && node.ranks > cpus;
+        let cores = count(cpus, "core");
+        is_crowded.then(|| format!(" On {} {} may use {cores}.", node.host, count(node.ranks, "rank")))
+    });
+    const NOTE: &str = "How long ranks were without a core is unknown: their use of cores is read at the end of MPI, to which they did not come.";
+    Some(NOTE.to_owned() + &crowds.collect::<String>())
 }
 
 /// Returns whether a rank lacked a core.

@@ -50,6 +50,32 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
+/// The ends of a range of sizes: `64 B` and `<128 B`, `512 B` and `<1 KiB`. A class ends below a power of two.
+pub fn range_ends([least, most]: [u64; 2]) -> [String; 2] {
+    let beyond = u128::from(most) + 1;
+    let end = match beyond.is_power_of_two() {
+        true => format!("<{}", short_bytes(beyond)),
+        false => short_bytes(u128::from(most)),
+    };
+    [short_bytes(u128::from(least)), end]
+}
+
+/// `512 B`, `4 KiB`; what is no whole number of a unit has the next smaller one.
+pub fn short_bytes(bytes: u128) -> String {
+    const UNITS: [(&str, u32); 6] =
+        [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    let unit = UNITS.into_iter().find(|&(_, bits)| bytes >= 1 << bits && bytes.trailing_zeros() >= bits);
+    unit.map_or_else(|| format!("{bytes} B"), |(unit, bits)| format!("{} {unit}", bytes >> bits))
+}
+
+/// A class of sizes, as tables show it: `4 KiB - <8 KiB`, `64 B`.
+pub fn size_class(least: u64, most: u64) -> String {
+    match least == most {
+        true => human_bytes(least),
+        false => range_ends([least, most]).join(" - "),
+    }
+}
+
 /// A number that may be large: exact below ten million, then with three significant digits: `12.3 M`.
 pub fn large_count(number: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M")];
@@ -63,12 +89,12 @@ pub fn large_count(number: u64) -> String {
 
 /// A count with its noun: `1 call`, `2 calls`.
 pub fn count(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    count_of(number, noun, &format!("{noun}s"))
 }
 
 /// A count with its noun in the singular or the plural.
 pub fn count_of(number: u64, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+    format!("{} {}", large_count(number), if number == 1 { one } else { many })
 }
 
 /// The sentence below a table that does not show everything, `2 more rows are left out; …`; nothing if nothing is missing.

@@ -60,8 +60,16 @@ impl OneThread {
     }
 }
 
-/// The time outside of MPI of some ranks, in the run or in a region.
+/// The useful time of a rank, as the mean of its threads that call MPI.
 #[derive(Clone, Copy, Debug, PartialEq)]
+struct OfRank {
+    threads: f64,
+    low_s: f64,
+    high_s: f64,
+}
+
+/// The time outside of MPI of some ranks, in the run or in a region.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Useful {
     /// The threads that call MPI, over all ranks.
     pub threads: f64,
@@ -74,6 +82,8 @@ pub struct Useful {
     pub outside_max_s: f64,
     /// The same on a core: the sum, and the most of a rank. `None` where it was not measured.
     pub on_core: Option<[Between; 2]>,
+    /// Each rank; `None` where there are sums over ranks.
+    each: Option<Vec<OfRank>>,
     /// True if threads were in MPI at once and it is unknown how many, so that nothing of this is
     /// known.
     pub is_unknown: bool,
@@ -89,6 +99,7 @@ impl Default for Useful {
             outside_s: 0.0,
             outside_max_s: 0.0,
             on_core: Some([Between::default(); 2]),
+            each: Some(Vec::new()),
             is_unknown: false,
         }
     }
@@ -111,7 +122,9 @@ impl Useful {
         let count = threads as f64;
         let one = OneThread { wall_s, mpi_s: mpi_s / count };
         let on_core = without_core.map(|without_core| one.on_core(without_core));
+        let Between { low, high, .. } = on_core.unwrap_or(Between::exact(one.outside_s()));
         Useful {
+            each: Some(vec![OfRank { threads: count, low_s: low, high_s: high }]),
             threads: count,
             most_threads: threads,
             thread_s: count * wall_s,
@@ -177,6 +190,7 @@ impl Useful {
             outside_s,
             outside_max_s,
             on_core,
+            each: None,
             is_unknown: threads <= ranks && is_beyond(outside_s + mpi_s, wall_s),
         }
     }
@@ -191,13 +205,45 @@ impl Useful {
         self.on_core = self.on_core.zip(other.on_core).map(|([sum, most], [more, other])| {
             [sum.with(more, |sum, more| sum + more), most.with(other, f64::max)]
         });
+        self.each = self.each.take().zip(other.each).map(|(mut each, more)| {
+            each.extend(more);
+            each
+        });
         self.is_unknown |= other.is_unknown;
+    }
+
+    /// The lowest and the highest load balance, mean useful time by the largest, that the useful times
+    /// of ranks allow; `None` where these are unknown, or nothing.
+    pub fn balance_ends(&self) -> Option<[f64; 2]> {
+        balance_ends(self.each.as_ref()?)
     }
 
     /// The sum of the useful time and the most of a rank: on a core as far as that was measured.
     pub fn on_core_or_outside(&self) -> [Between; 2] {
         self.on_core.unwrap_or([self.outside_s, self.outside_max_s].map(Between::exact))
     }
+}
+
+/// The ends of the load balance of ranks with these useful times.
+fn balance_ends(each: &[OfRank]) -> Option<[f64; 2]> {
+    let threads: f64 = each.iter().map(|rank| rank.threads).sum();
+    let least_s: f64 = each.iter().map(|rank| rank.threads * rank.low_s).sum();
+    let most_low_s = each.iter().map(|rank| rank.low_s).fold(0.0, f64::max);
+    // The largest time M is the most of the low ends or more, and the others are M at most: the balance is at most the mean
+    // of min(high / M, 1), of which no term grows with M. So M is the most of the low ends, which that rank can have.
+    let capped = each.iter().map(|rank| rank.threads * rank.high_s.min(most_low_s));
+    let high = ratio(capped.sum::<f64>(), threads * most_low_s);
+    // With M on one rank and the others at their low ends the balance falls as M grows: the rank is at its high end.
+    let lows = each
+        .iter()
+        .filter(|rank| rank.high_s >= most_low_s)
+        .filter_map(|rank| ratio(least_s + rank.threads * (rank.high_s - rank.low_s), threads * rank.high_s));
+    let low = lows.reduce(f64::min)?;
+    Some([low, high.unwrap_or(1.0)])
+}
+
+fn ratio(part: f64, all: f64) -> Option<f64> {
+    (all > 0.0).then(|| part / all)
 }
 
 /// Returns whether a time in MPI is longer than the wall time, beyond what rounding explains: only
@@ -224,4 +270,53 @@ fn without_core(row: &RegionRow, rank: &RankRow, share: f64) -> Between {
         _ => [0.0, most_s],
     };
     Between { value: (share * wall_s).clamp(ends[0], ends[1]), low: ends[0], high: ends[1] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The least and the largest balance of all integer times between the ends.
+    fn by_trial(each: &[(u32, u32, u32)]) -> Option<[f64; 2]> {
+        let mut all: Vec<Vec<u32>> = vec![Vec::new()];
+        for &(_, low, high) in each {
+            all = all
+                .iter()
+                .flat_map(|known| (low..=high).map(|time| [&known[..], &[time]].concat()))
+                .collect();
+        }
+        let threads: u32 = each.iter().map(|(threads, ..)| threads).sum();
+        let balances = all.iter().filter_map(|times| {
+            let sum: u32 = times.iter().zip(each).map(|(time, (threads, ..))| time * threads).sum();
+            ratio(f64::from(sum), f64::from(threads * times.iter().max()?))
+        });
+        let balances: Vec<f64> = balances.collect();
+        let least = balances.iter().copied().reduce(f64::min)?;
+        Some([least, balances.iter().copied().fold(0.0, f64::max)])
+    }
+
+    proptest! {
+        #[test]
+        fn the_ends_of_the_balance_are_those_of_all_times(
+            each in proptest::collection::vec((1u32..4, 0u32..7, 0u32..4), 1..5),
+        ) {
+            let each: Vec<(u32, u32, u32)> =
+                each.into_iter().map(|(threads, low, more)| (threads, low, low + more)).collect();
+            // Where nobody need have worked, times near nothing are as even as any.
+            prop_assume!(each.iter().any(|&(_, low, _)| low > 0));
+            let ranks: Vec<OfRank> = each
+                .iter()
+                .map(|&(threads, low, high)| OfRank {
+                    threads: threads.into(),
+                    low_s: low.into(),
+                    high_s: high.into(),
+                })
+                .collect();
+            let (found, expected) = (balance_ends(&ranks).unwrap(), by_trial(&each).unwrap());
+            for (found, expected) in found.into_iter().zip(expected) {
+                prop_assert!((found - expected).abs() < 1e-12, "{} {} {:?}", found, expected, each);
+            }
+        }
+    }
 }

@@ -60,7 +60,7 @@ fn finds(builder: &Builder, expected: &[&str]) {
 #[test]
 fn the_headline_gives_a_size_class_its_own_part() {
     for (large_s, said) in
-        [(7.9, "MPI_Send of 64 KiB to 128 KiB on W"), (6.0, "MPI_Send mostly of 64 KiB to 128 KiB on W")]
+        [(7.9, "MPI_Send of 64 KiB - <128 KiB on W"), (6.0, "MPI_Send mostly of 64 KiB - <128 KiB on W")]
     {
         let builder = run().call("W", 0, "MPI_Send", 100, 100 * 70_001, large_s);
         let builder = builder.call("W", 0, "MPI_Send", 100, 100 * 20_011, 8.0 - large_s);
@@ -82,7 +82,7 @@ fn a_run_without_a_problem_has_no_findings() {
         .write()
         .run(&["advise", "app.mpisee"])
         .prints(
-            "MPI takes 5.0 % of the run: 4.00 s of 80.0 s, summed over ranks. The largest part is MPI_Allreduce\nof 8 B to 16 B \
+            "MPI takes 5.0 % of the run: 4.00 s of 80.0 s, summed over ranks. The largest part is MPI_Allreduce\nof 8 B - <16 B \
              on W, 100 % of the MPI time.\n\nNo rule found anything; mpisee-through advise --help lists the rules.\n",
         );
     finds(&run(), &[]);

@@ -271,7 +271,8 @@ fn expectations_hold_in_every_run_and_for_the_median_of_what_is_measured() {
     home.run(&["expect", "app.expect", "a"]).golden_exiting(1, "expect-several");
     home.run(&["expect", "--write", "new.expect", "a"]).prints("");
     let written = std::fs::read_to_string(home.beside().join("new.expect")).unwrap();
-    assert!(!written.contains("calls of MPI_Allreduce"), "{written}");
+    let range = "calls of MPI_Allreduce on W >= 40\ncalls of MPI_Allreduce on W <= 41\n";
+    assert!(written.contains(range), "{written}");
     assert!(written.contains("calls of MPI_Bcast on W_d1 = 20\n"), "{written}");
     home.run(&["expect", "new.expect", "a/app-1.mpisee", "a/app-2.mpisee", "a/app-3.mpisee"]).exits(0);
 }
@@ -343,12 +344,15 @@ fn an_expectation_of_nothing_does_not_pass() {
 #[test]
 fn written_expectations_hold() {
     let profile = splatt().write();
-    profile.run(&["expect", "--write", "app.expect", "app.mpisee"]).prints("");
+    let hint = profile.run(&["expect", "--write", "app.expect", "app.mpisee"]);
+    assert!(hint.exits(0).stderr.contains("limits from one profile have 10 % of room"), "{}", hint.stderr);
     let text = std::fs::read_to_string(profile.beside().join("app.expect")).unwrap();
-    assert!(text.contains("\ncalls of MPI_Bcast on W_a1_s2.0 = 6\n"), "their labels differ: {text}");
+    assert!(text.contains("Calls and bytes are those of one run and 10 % more."), "{text}");
+    assert!(text.contains("\ncalls of MPI_Allreduce on W <= 88\n"), "{text}");
+    assert!(text.lines().count() <= 20, "{text}");
     assert!(!text.contains("bytes of MPI_Comm_dup"), "it never has any: {text}");
     assert!(!text.contains("imbalance of MPI_Comm_dup"), "on one process it cannot be uneven: {text}");
-    assert!(text.contains("\noperations on W_x2 = 0\n"), "{text}");
+    assert!(!text.contains("W_x2"), "it has no calls: {text}");
     assert!(text.contains("\nimbalance of MPI_Alltoallv on W_a1 <= 2.0\n"), "{text}");
     profile.run(&["expect", "app.expect", "app.mpisee"]).exits(0);
     profile
@@ -359,13 +363,14 @@ fn written_expectations_hold() {
     let ran = other.run(&["expect", "app.expect", "app.mpisee"]);
     ran.exits(1);
     let failed: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
-    assert_eq!(failed.len(), 9, "{}", ran.stdout);
+    assert_eq!(failed.len(), 6, "{}", ran.stdout);
 }
 
 #[test]
 fn expectations_fit_the_page() {
     let profile = pools().write();
-    profile.run(&["expect", "--write", "app.expect", "app.mpisee"]).prints("");
+    let hint = profile.run(&["expect", "--write", "app.expect", "app.mpisee"]);
+    assert!(hint.exits(0).stderr.contains("limits from one profile have 10 % of room"), "{}", hint.stderr);
     golden("expect-written", &std::fs::read_to_string(profile.beside().join("app.expect")).unwrap());
     let text = "calls of Allreduce on W_s1.* = 8000\nalive <= 4\nefficiency >= 0.9\ncalls of Gather = 1\n\
                 imbalance of MPI_Scan <= 2\nbytes of MPI_Alltoall on W_s1.*_d* = 3774873600\n";

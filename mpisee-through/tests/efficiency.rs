@@ -273,3 +273,15 @@ fn losses_within_nodes_are_separate_from_losses_across() {
         .run(&["locality", "app.mpisee"])
         .golden("efficiency-traffic_inside_of_nodes_is_apart_from_that_across-3");
 }
+
+#[test]
+fn factors_that_the_profile_does_not_tell_are_named_with_the_reason() {
+    let profile = uneven().write();
+    for format in ["table", "json"] {
+        let ran = profile.run(&["efficiency", "app.mpisee", "--format", format]);
+        let said = ran.exits(0).stdout.replace('\n', " ");
+        assert!(said.contains("SerE and TE are unknown: "), "{said}");
+        assert!(said.contains("has no samples of collective calls"), "{said}");
+        assert!(said.contains("CA is unknown, and time without a core counts as useful."), "{said}");
+    }
+}

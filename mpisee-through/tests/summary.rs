@@ -354,3 +354,30 @@ fn ranks_that_the_profile_lacks_are_not_counted() {
     assert_eq!(places(3), ("Ranks      1 of 4 on 1 node".to_owned(), mean("4.00 ms")));
     assert_eq!(places(0), ("Ranks      4 on 1 node".to_owned(), mean("1.00 ms")));
 }
+
+#[test]
+fn runs_without_an_end_say_that_lack_of_cores_is_unknown() {
+    let ended = |cpus: &str| {
+        Builder::new(4).with(|profile| {
+            profile.run.complete = false;
+            profile.run.profiler.collected = "recover".to_owned();
+            for row in &mut profile.ranks {
+                row.host = "n1".to_owned();
+                row.cpus_allowed = cpus.parse().unwrap();
+                row.cpu_wait_s = None;
+            }
+        })
+    };
+    let said = |cpus: &str, command: &str, format: &str| {
+        let ran = ended(cpus).write().run(&[command, "app.mpisee", "--format", format]);
+        ran.exits(0).stdout.replace('\n', " ")
+    };
+    for (command, format) in
+        [("summary", "table"), ("summary", "json"), ("efficiency", "table"), ("efficiency", "json")]
+    {
+        let crowded = said("0-1", command, format);
+        assert!(crowded.contains("How long ranks were without a core is unknown"), "{crowded}");
+        assert!(crowded.contains("On n1 4 ranks may use 2 cores."), "{crowded}");
+        assert!(!said("0-3", command, format).contains("may use"));
+    }
+}

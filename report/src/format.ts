@@ -61,10 +61,10 @@ export function shortCall(call: string): string {
   return call.replace(/^MPI_/, "");
 }
 
-/** A size class: `0 B`, `1 KiB to 2 KiB`. */
+/** A size class: `0 B`, `1 KiB - <2 KiB`. */
 export function sizeClass(least: number, most: number): string {
   const short = (size: number) => bytes(size).replace(/\.00 |\.0 /, " ");
-  return least === most ? short(least) : `${short(least)} to ${short(most + 1)}`;
+  return least === most ? short(least) : `${short(least)} - <${short(most + 1)}`;
 }
 
 /** The name of a region. What is outside of any has none; a name of the program's that may look like it is in quotes. */

@@ -372,8 +372,8 @@ pub struct RegionTotalRow {
     pub useful_s: Seconds,
     /// The most that a rank spent in the region and outside of MPI, as the mean of these threads.
     pub useful_max_s: Seconds,
-    /// Sum of the threads that called MPI there, see [`super::RegionRow::mpi_threads`]; empty if that
-    /// of no rank is known.
+    /// Sum of the threads that called MPI there, see [`super::RegionRow::mpi_threads`], where a rank
+    /// without any counts as one; empty if that of no rank is known.
     #[serde(default)]
     pub mpi_threads: Option<u64>,
 }

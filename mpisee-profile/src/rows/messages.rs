@@ -56,7 +56,7 @@ impl Row for MessageRow {
 
 /// `streams.csv`: one row per stream and end.
 ///
-/// Messages in streams that came after the limit on their number are in `peers.csv` alone.
+/// A rank has at most 1024 rows. Messages in streams that came later are in `peers.csv` alone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct StreamRow {
     /// The communicator.

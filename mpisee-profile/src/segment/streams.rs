@@ -8,6 +8,9 @@
 use crate::rows::MessageEnd;
 use crate::{CommId, CommRank};
 
+/// Streams of a process; the messages of later ones are left out.
+pub const MOST_STREAMS: usize = 1024;
+
 /// In a slot's values: communicator, end, and whether the order of the messages is unknown; see [`Stream::words`].
 pub const COMMUNICATOR: usize = 2;
 /// In a slot's values: peer and tag.

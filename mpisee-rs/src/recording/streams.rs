@@ -24,7 +24,9 @@ use mpisee_profile::segment::instances::{INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::streams::recorded::{BEFORE, SINCE_PLUS_1};
-use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, THREAD};
+use mpisee_profile::segment::streams::{
+    COMMUNICATOR, IS_UNORDERED, MOST_STREAMS, PEER_AND_TAG, Stream, THREAD,
+};
 use mpisee_profile::segment::{SlotKey, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -33,8 +35,6 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Streams of a process; later ones are left out.
-const MOST_STREAMS: usize = 1024;
 /// Ranks up to which a stream has the room that the option says. With more it has less, so that the profile grows less than their
 /// number, but never less than for `FEWEST` messages.
 const LARGE: usize = 64;

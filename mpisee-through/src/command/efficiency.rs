@@ -149,8 +149,8 @@ impl Efficiency {
 
     /// Of a region of this run.
     fn of_region(&self, region: &RegionSum) -> Self {
-        let RegionSum { ranks, wall_max_s, useful, .. } = *region;
-        Efficiency { ranks, runtime_s: wall_max_s, useful, ..*self }
+        let RegionSum { ranks, wall_max_s, ref useful, .. } = *region;
+        Efficiency { ranks, runtime_s: wall_max_s, useful: useful.clone(), ..*self }
     }
 
     /// Returns whether the communication efficiency has parts. Calls while recording was off have
@@ -191,9 +191,12 @@ impl Efficiency {
     fn load_balance(&self) -> Option<Factor> {
         let [mean_s, most_s] = self.useful_s();
         let (value, [_, high]) = self.factor(mean_s, most_s)?;
-        // The rank with most has as much in the mean, too.
-        let mean_low_s = mean_s.low + (most_s.high - most_s.low) / self.useful.threads.max(1.0);
-        Some((value, [ratio(mean_low_s, most_s.high).unwrap_or(0.0).min(value), high]))
+        let [low, high] = self.useful.balance_ends().unwrap_or_else(|| {
+            // The rank with most has as much in the mean, too.
+            let mean_low_s = mean_s.low + (most_s.high - most_s.low) / self.useful.threads.max(1.0);
+            [ratio(mean_low_s, most_s.high).unwrap_or(0.0), high]
+        });
+        Some((value, [low.min(value), high.max(value).min(1.0)]))
     }
 
     /// The largest useful time by the largest time outside of MPI; none where time without a core
@@ -271,7 +274,7 @@ impl Factors {
     /// Of the run, from its samples of waiting where there are any.
     pub fn of(view: &ProfileView) -> Self {
         let all = Efficiency::of_run(view);
-        let measured = Measured::of(view).filter(|_| all.has_split(view));
+        let measured = Measured::of(view).ok().filter(|_| all.has_split(view));
         let split = measured.map(|(measured, _)| Split::of(view.processes().ranks(), &measured));
         let value = |factor: Option<Factor>| factor.map(|(value, _)| value);
         Factors {
@@ -302,6 +305,8 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
     let form =
         Form { families: args.families.are_on(&args.output), table: args.output.format() == Format::Table };
     let measured = Measured::of(view);
+    let missing = missing(view, &all, measured.as_ref().err().map(String::as_str));
+    let measured = measured.ok();
     let Loss { mut sheet, with_families, cut_off } =
         loss::loss(view, &all, measured.as_ref().map(|(measured, _)| measured), form)?;
     let mut closing =
@@ -317,6 +322,7 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
         let regions = view.regions(&CommFilter::default())?;
         answer.sheets.insert(0, efficiencies(&all, &regions, split.as_ref(), form.table));
         answer.caveats.extend(split.as_ref().and_then(Split::limits));
+        answer.caveats.extend(missing);
         answer.caveats.extend(RegionSum::note_on_threads(regions.values()));
     }
     let (comparison, unreadable) = Comparison::find(view, &args.network)?;
@@ -401,6 +407,28 @@ fn limits(view: &ProfileView, all: &Efficiency) -> Vec<String> {
         ));
     }
     sentences
+}
+
+/// The factors that the profile does not tell, and why; `no_samples` says why waiting is unknown.
+fn missing(view: &ProfileView, all: &Efficiency, no_samples: Option<&str>) -> Option<String> {
+    if all.is_unknown() {
+        // Nothing is known of any factor, which another note says.
+        return None;
+    }
+    let split = match (view.run().recording_was_off, no_samples) {
+        (true, _) => {
+            Some("recording was off for a time, so that calls have times of arrival and no duration")
+        }
+        (false, why) => why,
+    };
+    let split = split.map(|why| format!("SerE and TE are unknown: {}.", why.trim_end_matches('.')));
+    let cores = (!cores::is_measured(view.processes()) && view.run().imported.is_none()).then(|| {
+        let why = cores::note_of_ended(view);
+        let why = why.unwrap_or("The profile does not tell how long ranks waited for a core.".to_owned());
+        format!("CA is unknown, and time without a core counts as useful. {why}")
+    });
+    let sentences: Vec<String> = split.into_iter().chain(cores).collect();
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 /// The run, then its regions, the longest first.

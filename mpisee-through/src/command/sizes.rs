@@ -6,7 +6,7 @@ use crate::group::{self, By, Cell, GroupKey, Groups};
 use crate::no_match;
 use crate::output::{OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
-use crate::units::{self, count, human_bytes, natural_order, time};
+use crate::units::{self, count, human_bytes, natural_order, range_ends, short_bytes, time};
 use crate::view::ProfileView;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -187,24 +187,6 @@ fn histogram(cells: &[(GroupKey, Cell)], groups: &Groups, by: BarOf, page: Page)
         text.push('\n');
     }
     text
-}
-
-/// The ends of a range of sizes: `64 B` and `<128 B`, `512 B` and `<1 KiB`. A class ends below a power of two.
-fn range_ends([least, most]: [u64; 2]) -> [String; 2] {
-    let beyond = u128::from(most) + 1;
-    let end = match beyond.is_power_of_two() {
-        true => format!("<{}", short_bytes(beyond)),
-        false => short_bytes(u128::from(most)),
-    };
-    [short_bytes(u128::from(least)), end]
-}
-
-/// `512 B`, `4 KiB`; what is no whole number of a unit has the next smaller one.
-fn short_bytes(bytes: u128) -> String {
-    const UNITS: [(&str, u32); 6] =
-        [("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = UNITS.into_iter().find(|&(_, bits)| bytes >= 1 << bits && bytes.trailing_zeros() >= bits);
-    unit.map_or_else(|| format!("{bytes} B"), |(unit, bits)| format!("{} {unit}", bytes >> bits))
 }
 
 #[cfg(test)]

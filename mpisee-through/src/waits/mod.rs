@@ -33,12 +33,13 @@ use collective::{CallKey, Collective, Means, Silent};
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 pub use hosts::Clocks;
+pub use messages::join::WithoutTimes;
 use messages::{Class, MESSAGES, MessageCounts, Times};
 use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
 use mpisee_profile::{Operation, OperationKind, Profile, ProfileError};
 pub use pattern::Finding;
 use pools::Pools;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Takes who waited for whom: the communicator, the rank that waited, the one that it waited for, and how long in all calls,
 /// in seconds.
@@ -130,12 +131,20 @@ impl Waiting {
 
 /// A rank that caused, or suffered, more than this part of the waiting is mentioned although it
 /// does not stand out from the noise.
-const MOST_BY_ONE: f64 = 0.75;
+pub const MOST_BY_ONE: f64 = 0.75;
 
-/// The rank that has most of what `part` says of the members of these operations, if one has nearly
-/// all of it, and its part. It may be in few calls or have a wide interval, so that another run may
-/// have another one.
+/// The rank that has nearly all of what `part` says of the members of these operations, if one has,
+/// and its part. It may be in few calls or have a wide interval, so that another run may have another
+/// one.
 pub fn most_of_one<'w>(
+    operations: impl Iterator<Item = &'w Waiting>,
+    part: impl Fn(&Member) -> Option<Estimate>,
+) -> Option<(u32, f64)> {
+    largest(operations, part).filter(|(_, share)| *share > MOST_BY_ONE)
+}
+
+/// The rank that has most of what `part` says of the members of these operations, and its part.
+pub fn largest<'w>(
     operations: impl Iterator<Item = &'w Waiting>,
     part: impl Fn(&Member) -> Option<Estimate>,
 ) -> Option<(u32, f64)> {
@@ -145,7 +154,7 @@ pub fn most_of_one<'w>(
     }
     let all_s: f64 = sums_s.values().sum();
     let (rank, most_s) = sums_s.into_iter().max_by(|one, other| one.1.total_cmp(&other.1))?;
-    (most_s > MOST_BY_ONE * all_s).then(|| (rank, most_s / all_s))
+    (all_s > 0.0).then(|| (rank, most_s / all_s))
 }
 
 /// Who waits for whom.
@@ -164,8 +173,10 @@ pub struct Report {
     pub message_s: BTreeMap<String, f64>,
     /// By rank, the time in calls that test or probe for messages, in seconds; a wait in these is not seen.
     pub polls_s: BTreeMap<u32, f64>,
-    /// Messages that are left out since their order is unknown or their ends disagree, and all messages.
-    pub disordered: [u64; 2],
+    /// Messages without times by the reason, and the ranks at fault; of the chosen communicators.
+    pub without_times: BTreeMap<WithoutTimes, (u64, BTreeSet<u32>)>,
+    /// All their messages.
+    pub messages: u64,
     /// Operations with samples and without waits, by the reason.
     pub left_out: LeftOutBy,
     /// Sampled calls that are left out since some member lacks them.
@@ -198,7 +209,8 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         collective_s: BTreeMap::new(),
         message_s: BTreeMap::new(),
         polls_s: BTreeMap::new(),
-        disordered: [samples.messages.left_out, samples.messages.messages],
+        without_times: BTreeMap::new(),
+        messages: 0,
         left_out: samples.left_out,
         partial: 0,
         cut_off: samples.cut_off,
@@ -301,6 +313,44 @@ impl Report {
         Ok(())
     }
 
+    /// Counts the messages without times on the communicators with these numbers.
+    fn count_messages(
+        &mut self,
+        joined: &messages::join::Joined,
+        comms: &[String],
+        counts: &MessageCounts,
+        known: &ProfileTotals<'_>,
+    ) {
+        let takes = |comm: &str| known.takes(comm, MESSAGES);
+        let mut add = |reason: WithoutTimes, rank: u32, messages: u64| {
+            let (sum, ranks) = self.without_times.entry(reason).or_default();
+            *sum = sum.saturating_add(messages);
+            ranks.insert(rank);
+        };
+        for (&(comm, reason, rank), &messages) in &joined.left_out {
+            if takes(&comms[comm as usize]) {
+                add(reason, rank, messages);
+            }
+        }
+        let in_streams = joined.messages.iter().map(|(&(comm, rank), &messages)| {
+            let comm = comms[comm as usize].as_str();
+            ((comm, rank), messages)
+        });
+        let in_streams: Map<(&str, u32), u64> = in_streams.filter(|((comm, _), _)| takes(comm)).collect();
+        self.messages = in_streams.values().copied().fold(0, u64::saturating_add);
+        let counts = counts.iter().filter(|(comm, _)| takes(comm) && has_streams(known.view, comm));
+        for (comm, of_comm) in counts {
+            for (&(rank, _), &sent) in of_comm.iter().filter(|((_, is_received), _)| !is_received) {
+                let known = in_streams.get(&(comm.as_str(), rank)).copied().unwrap_or(0);
+                let more = sent.saturating_sub(known);
+                self.messages = self.messages.saturating_add(more);
+                if more > 0 && joined.full.contains(&rank) {
+                    add(WithoutTimes::Full, rank, more);
+                }
+            }
+        }
+    }
+
     /// Adds the messages, of the communicators with these numbers; collectives are there.
     fn add_messages(
         &mut self,
@@ -317,6 +367,7 @@ impl Report {
             was_off: known.view.run().recording_was_off,
         };
         let takes = |comm: &str| known.takes(comm, MESSAGES);
+        self.count_messages(&joined, comms, &of_messages.counts, known);
         let (found, reasons) = messages::waits(joined, comms, clocks, &of_messages, takes, sink);
         let chosen = comms.iter().filter(|comm| takes(comm));
         self.message_s = known.calls.message_s(chosen, &found, &self.operations);
@@ -326,6 +377,12 @@ impl Report {
         }
         Ok(())
     }
+}
+
+/// Returns whether messages on the communicator may be in streams.
+fn has_streams(view: &ProfileView, comm: &str) -> bool {
+    let row = view.processes().comms.get(comm);
+    row.is_some_and(|row| row.count == 1 && row.size > 1 && row.members.remote.is_none())
 }
 
 /// An error where the profile has samples neither of collective calls nor of messages.

@@ -2,7 +2,8 @@
 
 use super::messages::LateEnd;
 use super::{Estimate, Finding, Report, Waiting, elsewhere};
-use crate::units::{count, time};
+use crate::sheet::LARGE_SHARE;
+use crate::units::{count, large_count, time};
 use mpisee_profile::RankSet;
 
 /// Something that stands out.
@@ -26,13 +27,15 @@ pub struct Sentence {
     pub text: String,
 }
 
-/// The findings, most waiting first.
+/// The findings, most waiting first. Ranks that cause a small part of the waiting together are none, however certain that
+/// is: among many ranks, a part far above an even one may be small.
 pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> {
     let mut all: Vec<Sentence> = Vec::new();
     for operation in report.operations.iter().chain(&report.together) {
         let Some(waiting) = operation.waiting else { continue };
         all.extend(operation.findings.iter().map(|finding| sentence(report, operation, waiting, finding)));
     }
+    all.retain(|one| one.share.is_none_or(|share| share >= LARGE_SHARE));
     all.retain(|one| one.ranks.is_empty() || one.ranks.iter().any(|&rank| takes(rank)));
     all.sort_by(|one, other| other.waiting_s.total_cmp(&one.waiting_s));
     all
@@ -107,8 +110,9 @@ fn of_waiting(operation: &Waiting, waiting: Estimate) -> String {
         _ => format!("{comm} and {} of the same ranks", count(*others, "other communicator")),
     };
     format!(
-        "of {} of waiting in {call} on {place} ({sampled} of {} sampled)",
+        "of {} of waiting in {call} on {place} ({} of {} sampled)",
         time(waiting.total),
+        large_count(*sampled),
         count(*instances, if operation.is_of_messages() { "message" } else { "call" })
     )
 }
@@ -214,4 +218,58 @@ fn named(ranks: &[u32]) -> String {
 /// The ranks in their turn.
 pub fn cycle(ranks: &[u32]) -> String {
     ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waits::Member;
+    use std::collections::BTreeMap;
+
+    /// The sentences where one of 100 ranks is found to have caused this part of the waiting.
+    fn number_of_sentences(share: f64) -> usize {
+        let member = |rank: u32| Member {
+            rank,
+            host: 0,
+            time_s: 1.0,
+            caused: Some(Estimate::exact(if rank == 7 { share } else { (1.0 - share) / 99.0 })),
+            suffered: Some(Estimate::exact(0.01)),
+            directions: None,
+        };
+        let operation = Waiting {
+            comm: "W".to_owned(),
+            call: "MPI_Allreduce".to_owned(),
+            others: 0,
+            instances: 100,
+            sampled: 100,
+            is_nonblocking: false,
+            may_lack_progress: false,
+            sends: None,
+            time_s: 100.0,
+            waiting: Some(Estimate::exact(1.0)),
+            members: (0..100).map(member).collect(),
+            findings: vec![Finding::Late(vec![7])],
+        };
+        let report = Report {
+            operations: vec![operation],
+            together: Vec::new(),
+            hosts: vec!["node".to_owned()],
+            uncertainty_s: vec![0.0],
+            collective_s: BTreeMap::new(),
+            message_s: BTreeMap::new(),
+            polls_s: BTreeMap::new(),
+            without_times: BTreeMap::new(),
+            messages: 0,
+            left_out: BTreeMap::new(),
+            partial: 0,
+            cut_off: None,
+        };
+        sentences(&report, |_| true).len()
+    }
+
+    #[test]
+    fn a_rank_with_a_small_part_of_the_waiting_is_not_named() {
+        assert_eq!(number_of_sentences(0.03), 0, "three times an even share, and little");
+        assert_eq!(number_of_sentences(0.25), 1);
+    }
 }

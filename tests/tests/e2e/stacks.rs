@@ -347,14 +347,14 @@ fn a_rank_asleep_outside_of_mpi_has_its_line(mpi: &Mpi) {
 fn a_single_reader_shows_what_it_writes(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/astray");
     let running = Running::start(mpi, 3, &program, &[]);
-    assert!(running.top(&["--to", "roll"]).contains("Roll call  1 node, 3 ranks: "));
+    assert!(running.top(&["--to", "roll"]).contains("Roll call  1 node, 3 ranks\n"));
     let mut reader = mpi.launcher(1, &[]);
     reader.arg(mpisee_tests::dist().join("bin/mpisee-through"));
     reader.args(["top", "--stacks", "--interval", "100ms", "--to", "roll"]);
     reader.current_dir(running.place.folder()).env("MPISEE_SEGMENTS", running.place.segments());
     let output = mpisee_tests::within(LIMIT, &mut reader);
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.contains("Roll call  1 node, 3 ranks: "), "{text}");
+    assert!(text.contains("Roll call  1 node, 3 ranks\n"), "{text}");
     assert!(!text.contains('\u{1b}'), "it is no terminal of a person: {text}");
     running.end();
 }

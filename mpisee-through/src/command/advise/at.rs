@@ -16,11 +16,11 @@ enum Of {
     Calls,
 }
 
-/// `, 92.0 % of it in step at solver.c:301`, of the time in an operation on a family.
-pub fn of_it(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) -> String {
-    let said = |(share, place): (f64, String)| match share >= ALL {
-        true => format!(", all of it in {place}"),
-        false => format!(", {} of it in {place}", percent(share)),
+/// `, most of it in step at solver.c:301`, of the time in an operation on a family.
+pub fn named(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) -> String {
+    let said = |(share, place): (f64, String)| {
+        let part = if share >= ALL { "all" } else { "most" };
+        format!(", {part} of it in {place}")
     };
     main(facts, family, Of::Time, |name| name == call).map_or(String::new(), said)
 }

@@ -29,7 +29,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     let left: RankSet = left.map(WorldRank::new).collect();
     evidence.extend((!left.is_empty()).then(|| {
         format!(
-            "Others wait for {} (mpisee-through waits), which lacked a core about as long: no finding below names them for it.",
+            "Others wait for {} (mpisee-through waits), which lacked a core about as long: that waiting is no finding of its own.",
             left.named()
         )
     }));

@@ -22,10 +22,9 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     }
     let most = rows.iter().max_by(|one, other| outside(one)[1].total_cmp(&outside(other)[1]))?;
     let [most_s, least_s] = outside(most);
-    let mean_s = rows.iter().map(|row| outside(row)[0]).sum::<f64>() / rows.len() as f64;
-    // That the others had all of their time, and this one what it surely had, is the most even that it can have been.
-    let even_s = mean_s - (most_s - least_s) / rows.len() as f64;
-    let balance = even_s / least_s;
+    // The most even that it can have been.
+    let [_, balance] = facts.processes.useful().balance_ends()?;
+    let even_s = balance * least_s;
     let cost_s: f64 = rows.iter().map(|row| (least_s - outside(row)[0]).max(0.0)).sum();
     if balance.is_nan() || balance >= BALANCE || facts.share_of_run(cost_s) < LOST_OF_RUN {
         return None;

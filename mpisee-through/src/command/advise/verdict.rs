@@ -4,7 +4,7 @@ use super::at;
 use super::facts::{Facts, FamilyFacts, OfSize, Used};
 use super::finding::percent;
 use super::{nccl, waiting};
-use crate::units::{human_bytes, time};
+use crate::units::{size_class, time};
 use mpisee_profile::rows::UNKNOWN_SIZE;
 use mpisee_profile::run::WITHOUT_MPI;
 
@@ -60,8 +60,8 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         }
         share += of_mpi(part);
         let waiting = waiting::of_family(facts, part.family, Some(&part.used.call));
-        let waiting = waiting.map_or(String::new(), |known| format!(", of which {}", waiting::share(known)));
-        let place = at::of_it(facts, part.family, &part.used.call);
+        let waiting = waiting.map_or(String::new(), |known| format!(", {}", waiting::in_seconds(known)));
+        let place = at::named(facts, part.family, &part.used.call);
         let of_mpi = 100.0 * of_mpi(part);
         named.push(format!("{}, {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
     }
@@ -82,7 +82,7 @@ fn parts<'f>(family: &'f FamilyFacts<'f>) -> impl Iterator<Item = Part<'f>> {
 }
 
 impl Part<'_> {
-    /// `MPI_Alltoall of 4 to 8 MiB on W_s1.* (2 × 4), "fft"`.
+    /// `MPI_Alltoall of 4 MiB - <8 MiB on W_s1.* (2 × 4), "fft"`.
     fn said(&self) -> String {
         let label = self.label.map_or(String::new(), |label| format!(", \"{label}\""));
         format!("{}{} on {}{label}", self.used.call, self.size().unwrap_or_default(), self.family.title)
@@ -106,13 +106,7 @@ impl Part<'_> {
         match (most.size_min, most.size_max) {
             (_, 0) => None,
             (least, most) if [least, most] == UNKNOWN_SIZE => None,
-            (least, most) if least == most => Some(format!(" {of} {}", human_bytes(least))),
-            (least, most) => Some(format!(" {of} {} to {}", whole(least), whole(most.saturating_add(1)))),
+            (least, most) => Some(format!(" {of} {}", size_class(least, most))),
         }
     }
-}
-
-/// A power of two.
-fn whole(bytes: u64) -> String {
-    human_bytes(bytes).replace(".00", "").replace(".0 ", " ")
 }

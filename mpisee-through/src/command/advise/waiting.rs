@@ -71,6 +71,15 @@ pub fn share((time_s, waiting): (f64, Estimate)) -> String {
     format!("{:.0} %{range} is waiting for others", of(waiting.total))
 }
 
+/// `1.20 s of it (1.10 to 1.30 s) waiting for others`, for sentences with shares of another whole.
+pub fn in_seconds((_, waiting): (f64, Estimate)) -> String {
+    let range = match waiting.high - waiting.low > 0.005 * waiting.total {
+        true => format!(" ({} to {})", time(waiting.low), time(waiting.high)),
+        false => String::new(),
+    };
+    format!("{} of it{range} waiting for others", time(waiting.total))
+}
+
 /// What is said of ranks that are late at one end of messages.
 struct EndText {
     /// The sentences that it is about.

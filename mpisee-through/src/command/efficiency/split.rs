@@ -7,7 +7,7 @@ use crate::units::time;
 use crate::useful::Useful;
 use crate::view::ProfileView;
 use crate::waits::{self, Estimate, Report};
-use mpisee_profile::rows::{ArrivalRow, RankRow, Row};
+use mpisee_profile::rows::RankRow;
 use std::collections::HashMap;
 
 /// Time in MPI that is neither known as waiting nor as transfer does not matter if it makes a smaller difference than this part
@@ -71,10 +71,9 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Of a profile that has arrivals of single ranks.
-    pub fn of(view: &ProfileView) -> Option<(Self, Report)> {
-        let has_samples = view.profile().directory().join(ArrivalRow::FILE).exists();
-        let report = has_samples.then(|| waits::of(view, &CallFilter::default()).ok()).flatten()?;
+    /// Of a profile that has samples of single ranks; else why there are none.
+    pub fn of(view: &ProfileView) -> Result<(Self, Report), String> {
+        let report = waits::of(view, &CallFilter::default()).map_err(|error| format!("{error:#}"))?;
         let mut measured = Measured { of_comm: HashMap::new(), of_rank: HashMap::new() };
         for operation in &report.operations {
             let Some(waiting) = operation.waiting else { continue };
@@ -84,7 +83,7 @@ impl Measured {
                 of_rank.add(member.time_s, member.suffered.unwrap_or_default());
             }
         }
-        Some((measured, report))
+        Ok((measured, report))
     }
 }
 

@@ -63,9 +63,10 @@ A FILE OF EXPECTATIONS:
 /// has to hold in every run; what is measured (imbalance, efficiency) for the median over the runs. Of a run
 /// and its copies one counts.
 ///
-/// --write makes one line for like communicators (a family). It leaves out calls whose number depends on
-/// time (tests, waits for some of many, probes), bytes of calls that have none, limits that cannot be
-/// exceeded, and of several runs what is not the same in all.
+/// --write makes one line for like communicators (a family). Operations with less than 5 % of the calls, of the
+/// bytes and of the time in MPI have none, nor have calls whose number depends on time (tests, waits for some of
+/// many, probes). Calls and bytes of one profile are limits with 10 % of room; with profiles of several runs, which
+/// make limits that hold, they are the range of these.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct ExpectArgs {
@@ -367,20 +368,62 @@ fn read(path: &Path) -> Result<Vec<(u64, Clause)>> {
 
 /// The factor by which imbalance may exceed that of this run.
 const IMBALANCE_ROOM: f64 = 1.5;
-/// Operations with less of the MPI time have no expectation about their imbalance.
-const IMBALANCE_OF_MPI: f64 = 0.05;
 
-/// Writes what holds of all runs.
+/// Lines are about operations and communicators with this share of the calls, the bytes or the time in MPI, or more: of
+/// others the number says little, and the file stays short.
+const LEAST_SHARE: f64 = 0.05;
+/// The room above the counts of a single run, of which nobody knows how far those of other runs differ.
+const ROOM_OF_ONE_RUN_PERCENT: f64 = 10.0;
+
+/// Writes the limits that all runs keep.
 fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
+    let text = heading(path, profiles, all.len()) + &written(all);
+    let cannot_write = || format!("cannot write '{}'", path.display());
+    match File::create_new(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()).with_context(cannot_write)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "'{0}' exists already and is left as it is; without --write the profile is compared with it, --write '{0}.new' \
+             makes one beside it",
+            path.display()
+        ),
+        Err(error) => return Err(error).with_context(cannot_write),
+    }
+    if all.len() == 1 {
+        eprintln!(
+            "mpisee-through: limits from one profile have {} of room; with --write and profiles of several runs they are the \
+             range of these",
+            percent(ROOM_OF_ONE_RUN_PERCENT / 100.0)
+        );
+    }
+    Ok(())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0} %", 100.0 * share)
+}
+
+/// The comment above the limits.
+fn heading(path: &Path, profiles: &[PathBuf], runs: usize) -> String {
     let names: Vec<String> = profiles.iter().map(|profile| profile.display().to_string()).collect();
-    let mut text = format!(
-        "# What is expected, from {}. Check it: mpisee-through expect {} PROFILE\n",
+    let origin = match runs {
+        1 => format!(
+            "# Calls and bytes are those of one run and {} more. --write with profiles of several runs takes their range.\n",
+            percent(ROOM_OF_ONE_RUN_PERCENT / 100.0)
+        ),
+        _ => format!("# Calls and bytes are the range of {runs} runs.\n"),
+    };
+    format!(
+        "# What is expected, from {}. Check it: mpisee-through expect {} PROFILE\n{origin}\
+         # Operations with less than {} of the calls, of the bytes and of the time in MPI are left out.\n",
         names.join(" "),
-        path.display()
-    );
+        path.display(),
+        percent(LEAST_SHARE)
+    )
+}
+
+/// The limits, one a line.
+fn written(all: &[Facts<'_>]) -> String {
     let facts = &all[0];
-    let mut clauses =
-        vec![Clause::of(Metric::Communicators, None, None), Clause::of(Metric::Alive, None, None)];
     // Like communicators are expected together, so that the file grows neither with the ranks nor with the steps of a loop.
     let unit_of = unit_names(facts);
     let unit = |comm: &str| unit_of.get(comm).cloned().unwrap_or_else(|| comm.to_owned());
@@ -388,51 +431,64 @@ fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
         facts.cells.keys().map(|(comm, call)| (unit(comm), call.as_str())).collect();
     units.sort_by(|left, right| natural_order(&left.0, &right.0).then(left.1.cmp(right.1)));
     units.dedup();
-    let mut comms: Vec<String> = facts.view.processes().comms.keys().map(|comm| unit(comm)).collect();
-    comms.extend(units.iter().map(|(comm, _)| comm.clone()));
-    comms.sort_by(|left, right| natural_order(left, right));
+    let mut comms: Vec<&str> = units.iter().map(|(comm, _)| comm.as_str()).collect();
     comms.dedup();
-    clauses.extend(comms.iter().map(|comm| Clause::of(Metric::Operations, None, Some(comm))));
+    comms.retain(|comm| most_shares(all, None, comm).iter().any(|share| *share >= LEAST_SHARE));
+    let mut text = limit(all, &Clause::of(Metric::Communicators, None, None));
+    text += &limit(all, &Clause::of(Metric::Alive, None, None));
+    text.extend(comms.iter().map(|comm| limit(all, &Clause::of(Metric::Operations, None, Some(comm)))));
     for (comm, call) in units.iter().filter(|(_, call)| is_certain(call)) {
-        for metric in [Metric::Calls, Metric::Bytes] {
-            clauses.push(Clause::of(metric, Some(call), Some(comm)));
-        }
+        let [calls, bytes, time] = most_shares(all, Some(call), comm);
+        let lines = [(Metric::Calls, calls.max(time)), (Metric::Bytes, bytes)];
+        let lines = lines.into_iter().filter(|(_, share)| *share >= LEAST_SHARE);
+        text.extend(lines.map(|(metric, _)| limit(all, &Clause::of(metric, Some(call), Some(comm)))));
     }
-    for clause in clauses {
-        let found = facts.value(&clause);
-        // That calls without data have none goes without saying.
-        if clause.metric == Metric::Bytes && all.iter().all(|facts| facts.value(&clause) == Some(0.0)) {
-            continue;
-        }
-        if all.iter().all(|other| other.value(&clause) == found) {
-            text += &format!("{} = {}\n", clause.text, clause::shown(found.unwrap_or(0.0)));
-        }
+    text.extend(units.iter().filter_map(|(comm, call)| limit_of_imbalance(all, comm, call)));
+    text
+}
+
+/// The shares of the calls, the bytes and the time in MPI that an operation has on a communicator, or all operations; of
+/// the run in which each is the largest.
+fn most_shares(all: &[Facts<'_>], call: Option<&str>, comm: &str) -> [f64; 3] {
+    let clause = Clause::of(Metric::Calls, call, Some(comm));
+    let sums = |facts: &Facts<'_>, takes: &dyn Fn(&str, &str) -> bool| {
+        let chosen = facts.cells.iter().filter(|((comm, call), _)| takes(comm, call));
+        chosen.fold([0.0; 3], |[calls, bytes, time_s], (_, cell)| {
+            [calls + cell.calls as f64, bytes + cell.bytes as f64, time_s + cell.time_s()]
+        })
+    };
+    all.iter().fold([0.0; 3], |most, facts| {
+        let takes = |comm: &str, other: &str| {
+            facts.takes_comm(&clause, comm) && call.is_none_or(|call| other == call)
+        };
+        let (part, whole) = (sums(facts, &takes), sums(facts, &|_, _| true));
+        std::array::from_fn(|at| most[at].max(if whole[at] > 0.0 { part[at] / whole[at] } else { 0.0 }))
+    })
+}
+
+/// The line or lines on a count: its range over the runs, or with room above that of a single one.
+fn limit(all: &[Facts<'_>], clause: &Clause) -> String {
+    let values: Vec<f64> = all.iter().map(|facts| facts.value(clause).unwrap_or(0.0)).collect();
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = values.iter().copied().fold(0.0, f64::max);
+    let has_room = matches!(clause.metric, Metric::Calls | Metric::Bytes);
+    let line = |relation: &str, value: f64| format!("{} {relation} {}\n", clause.text, clause::shown(value));
+    match all.len() {
+        1 if has_room => line("<=", (most * (100.0 + ROOM_OF_ONE_RUN_PERCENT) / 100.0).ceil()),
+        _ if least == most => line("=", most),
+        _ => line(">=", least) + &line("<=", most),
     }
-    let all_ns = facts.cells.values().map(|cell| cell.time_ns).fold(0, u128::saturating_add);
-    for (comm, call) in units {
-        let clause = Clause::of(Metric::Imbalance, Some(call), Some(&comm));
-        let of =
-            facts.cells.iter().filter(|((one, other), _)| facts.takes_comm(&clause, one) && other == call);
-        let time_ns: u128 = of.map(|(_, cell)| cell.time_ns).sum();
-        let most = all.iter().filter_map(|facts| facts.value(&clause)).reduce(f64::max);
-        let Some(found) = most else { continue };
-        let limit = (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0;
-        // All time on one rank is as many times the mean as there are members.
-        let can_be_exceeded = all.iter().any(|facts| limit < facts.members(&clause) as f64);
-        if can_be_exceeded && time_ns as f64 >= IMBALANCE_OF_MPI * all_ns as f64 {
-            text += &format!("{} <= {limit:.1}\n", clause.text);
-        }
-    }
-    let cannot_write = || format!("cannot write '{}'", path.display());
-    match File::create_new(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).with_context(cannot_write),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
-            "'{0}' exists already and is left as it is; without --write the profile is compared with it, --write '{0}.new' \
-             makes one beside it",
-            path.display()
-        ),
-        Err(error) => Err(error).with_context(cannot_write),
-    }
+}
+
+/// The line on the imbalance of an operation, if it has much of the time and may be less even.
+fn limit_of_imbalance(all: &[Facts<'_>], comm: &str, call: &str) -> Option<String> {
+    let clause = Clause::of(Metric::Imbalance, Some(call), Some(comm));
+    let found = all.iter().filter_map(|facts| facts.value(&clause)).reduce(f64::max)?;
+    let limit = (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0;
+    // All time on one rank is as many times the mean as there are members.
+    let can_be_exceeded = all.iter().any(|facts| limit < facts.members(&clause) as f64);
+    let [_, _, time] = most_shares(all, Some(call), comm);
+    (can_be_exceeded && time >= LEAST_SHARE).then(|| format!("{} <= {limit:.1}\n", clause.text))
 }
 
 /// A pattern for each communicator that takes it and those like it: the name of its family, with the size where the name alone would take

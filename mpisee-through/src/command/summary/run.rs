@@ -46,6 +46,8 @@ pub struct RunSummary<'a> {
     mpi_share_of_wall: Option<f64>,
     /// The ranks that were ready to run and had no core, with the part of their time, in a sentence.
     no_core: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cores_note: Option<String>,
     /// The time of the profiler: seconds, mean over ranks, with the range in which it lies if calls were measured; by the ranks' wall
     /// time; and in nanoseconds per simple call in a loop.
     profiler_mean_s: f64,
@@ -125,6 +127,7 @@ impl<'a> RunSummary<'a> {
             mpi_s: to_nine_decimals(mpi_s),
             mpi_share_of_wall: processes.mpi_share().map(to_nine_decimals),
             no_core: lack.as_ref().map(cores::Lack::sentence),
+            cores_note: cores::note_of_ended(view),
             profiler_mean_s: mean(run.profiler.time_s),
             profiler_mean_range_s: (run.profiler.sampled_calls > 0)
                 .then(|| [run.profiler.low_s, run.profiler.high_s].map(mean)),
@@ -262,6 +265,7 @@ impl<'a> RunSummary<'a> {
             sentences.extend(self.deadlock_sentences.iter().map(|one| format!("Deadlock: {one}.")));
             sentences.extend(self.ended_places.iter().map(|place| format!("{place}.")));
         }
+        sentences.extend(self.cores_note.clone());
         sentences.extend(self.layout_note.map(str::to_owned));
         if self.names_agree == Some(false) {
             sentences.push(

@@ -221,7 +221,7 @@ impl Report {
             text += &line_breaks::beside(&plain, value, width).replacen(heading, &page.bold(heading), 1);
         };
         self.header(job).iter().for_each(|(heading, value)| say(heading, value));
-        say("Roll call", &printable(&as_of(job, roll::sentence(job, &self.groups))));
+        say("Roll call", &roll::sentence(job));
         let stopped = job.ranks.iter().filter(|(_, rank)| rank.is_stopped);
         let stopped: RankSet = stopped.map(|(&rank, _)| rank).collect();
         if !stopped.is_empty() {

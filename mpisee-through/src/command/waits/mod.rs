@@ -201,6 +201,7 @@ fn caveats(view: &ProfileView, report: &waits::Report, takes: impl Fn(u32) -> bo
     let lack = cores::lack(view.processes(), takes);
     let first = "look at that first, since who lacks a core is late everywhere.";
     let of_cores = lack.map(|lack| format!("{}: {first}", lack.sentence()));
+    let of_cores = of_cores.or_else(|| cores::note_of_ended(view));
     of_cores.into_iter().chain(text::notes(report)).chain(view.note_of_mpi_alone()).collect()
 }
 

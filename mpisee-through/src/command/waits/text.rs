@@ -1,9 +1,12 @@
 //! The sentences of `waits`: what stands out, and what is not known.
 
-use crate::sheet::{self, Head, Sheet, Value};
-use crate::units::{count, count_of, time};
+use crate::sheet::{self, Head, LARGE_SHARE, Sheet, Value};
+use crate::units::{count, count_of, large_count, time};
 use crate::waits::sentence::{Sentence, cycle};
-use crate::waits::{FEWEST, LeftOut, Report, Waiting, most_of_one};
+use crate::waits::{FEWEST, LeftOut, MOST_BY_ONE, Report, Waiting, WithoutTimes, largest};
+use mpisee_profile::RankSet;
+use mpisee_profile::segment::streams::MOST_STREAMS;
+use std::collections::BTreeSet;
 
 const FINDINGS: [Head; 7] = [
     sheet::fixed("comm", "COMM"),
@@ -21,10 +24,14 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
         return "None of the chosen ranks stands out; others do.\n".to_owned();
     }
     if findings.is_empty() {
-        return match most_of_one(report.operations.iter(), |member| member.caused) {
-            Some((rank, part)) => format!(
+        return match largest(report.operations.iter(), |member| member.caused) {
+            Some((rank, part)) if part > MOST_BY_ONE => format!(
                 "No rank stands out for certain. Rank {rank} caused {:.1} % of the waiting, but in few long waits, by an uncertain \
                  estimate, or in less than 1 % of the wall time.\n",
+                100.0 * part
+            ),
+            Some((rank, part)) => format!(
+                "No rank stands out: of the waiting, rank {rank} caused most, which is {:.1} %.\n",
                 100.0 * part
             ),
             None => "No rank stands out: where waiting is 1 % of the wall time or more, it is not certain of any rank that it causes \
@@ -32,12 +39,29 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
                 .to_owned(),
         };
     }
-    let mut lines: Vec<String> = findings.iter().take(limit).map(|one| one.text.clone() + "\n").collect();
+    let share = named_share(report, findings);
+    let mut lines = Vec::new();
+    if share < LARGE_SHARE {
+        lines.push(format!(
+            "Most of the waiting has no one cause: what is named here is {:.1} % of it.\n",
+            100.0 * share
+        ));
+    }
+    lines.extend(findings.iter().take(limit).map(|one| one.text.clone() + "\n"));
     let more = findings.len().saturating_sub(limit);
     if more > 0 {
         lines.push(format!("{} left out; --all shows all.\n", count(more as u64, "more finding")));
     }
     lines.concat()
+}
+
+/// The part of all waiting that these findings are about, as far as they name ranks.
+fn named_share(report: &Report, findings: &[Sentence]) -> f64 {
+    let all_s: f64 =
+        report.operations.iter().filter_map(|one| one.waiting).map(|waiting| waiting.total).sum();
+    // Several findings on one operation are about parts of it.
+    let named_s: f64 = findings.iter().map(|one| one.share.unwrap_or(1.0) * one.waiting_s).sum();
+    if all_s > 0.0 { (named_s / all_s).min(1.0) } else { 1.0 }
 }
 
 /// The findings for programs.
@@ -90,14 +114,7 @@ pub fn notes(report: &Report) -> Vec<String> {
             operations(away.len())
         ));
     }
-    let [left_out, messages] = report.disordered;
-    if left_out > 0 {
-        notes.push(format!(
-            "{left_out} of {} left out: their order is unknown, as with nonblocking receives from any source, or their two ends \
-             differ.",
-            count(messages, "message")
-        ));
-    }
+    notes.extend(without_times(report));
     let most_s = report.uncertainty_s.iter().copied().fold(0.0, f64::max);
     if most_s > 0.0 {
         notes.push(format!(
@@ -107,6 +124,39 @@ pub fn notes(report: &Report) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// The notes on messages without times.
+pub fn without_times(report: &Report) -> impl Iterator<Item = String> {
+    report.without_times.iter().map(|(reason, (left_out, ranks))| {
+        let messages = count(report.messages.max(*left_out), "message");
+        let whose = most_ranks(ranks);
+        let why = match reason {
+            WithoutTimes::Full => format!(
+                "not looked at: {whose} had {MOST_STREAMS} streams, the most that are kept, before the first of these; a stream is \
+                 the messages with one tag to or from one rank"
+            ),
+            WithoutTimes::Unordered => format!(
+                "left out, since their order is unknown at {whose}: after a nonblocking receive from any source or with any tag, a \
+                 cancelled or truncated one, or calls of several threads, no message that it may have taken can be told from others. \
+                 Receives that name source and tag let all be known"
+            ),
+            WithoutTimes::Unequal => format!("left out, since their two ends differ; {whose} sent them"),
+        };
+        format!("{} of {messages} {why}.", large_count(*left_out))
+    })
+}
+
+/// The ranks in words, cut where they are many.
+fn most_ranks(ranks: &BTreeSet<u32>) -> String {
+    const MOST_CHARACTERS: usize = 60;
+    let set: RankSet = ranks.iter().copied().collect();
+    let text = set.to_string().replace(',', ", ");
+    match (ranks.len(), text.len() > MOST_CHARACTERS) {
+        (1, _) => format!("rank {text}"),
+        (_, false) => format!("ranks {text}"),
+        (number, true) => count(number as u64, "rank"),
+    }
 }
 
 fn operations(number: usize) -> String {

@@ -31,9 +31,11 @@ pub struct CommMessages<'a> {
     uncovered: HashSet<(u32, bool)>,
     /// Ranks that sent or received a message.
     ranks: HashSet<u32>,
-    /// Messages in all, and sampled at both ends.
+    /// Messages in streams that are known at both ends, and sampled there.
     messages: u64,
     sampled: u64,
+    /// All messages, those in no stream included.
+    counted: u64,
     /// True if recording was off for a time, and nobody knows for how many of the messages.
     was_off: bool,
     /// Time in calls beyond their waits, in seconds, as the quickest calls have it whose messages are not all known.
@@ -77,6 +79,7 @@ impl<'a> CommMessages<'a> {
             ranks: HashSet::new(),
             messages: 0,
             sampled: 0,
+            counted: joined.messages.iter().filter(|((of, _), _)| *of == comm).map(|(_, count)| *count).sum(),
             was_off: known.was_off && joined.is_recorded_unknown,
             transfer_s: transfer_s(completions),
         };
@@ -135,6 +138,9 @@ impl<'a> CommMessages<'a> {
             }
         }
         let counts = known.counts.get(self.name).into_iter().flatten();
+        let sent = counts.clone().filter(|((_, is_received), _)| !is_received);
+        let sent = sent.map(|(_, count)| *count).fold(0, u64::saturating_add);
+        self.counted = self.counted.max(sent);
         let hidden = counts.filter(|(end, count)| listed.get(*end).copied().unwrap_or(0) < **count);
         self.uncovered.extend(hidden.map(|(end, _)| *end));
         let counted = known.counts.get(self.name).into_iter().flatten().map(|(end, _)| end);
@@ -232,7 +238,7 @@ impl<'a> CommMessages<'a> {
             comm: self.name.to_owned(),
             call: MESSAGES.to_owned(),
             others: 0,
-            instances: self.messages,
+            instances: self.counted,
             sampled: self.sampled,
             is_nonblocking: false,
             may_lack_progress,

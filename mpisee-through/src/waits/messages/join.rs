@@ -6,7 +6,9 @@ use crate::scan::{self, BadField, Fold};
 use hashbrown::{HashMap, HashSet};
 use mpisee_profile::rows::{MessageEnd, MessageRow, Row, StreamRow};
 use mpisee_profile::segment::instances::hash;
+use mpisee_profile::segment::streams::MOST_STREAMS;
 use mpisee_profile::{Profile, ProfileError};
+use std::collections::BTreeMap;
 
 /// The messages with one tag from one process to another on a communicator, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -185,6 +187,17 @@ pub struct MessagePart {
     pub completed: u32,
 }
 
+/// Why messages have no times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WithoutTimes {
+    /// The rank had as many streams as it keeps before the first message.
+    Full,
+    /// The order in which the rank sent or received them is unknown.
+    Unordered,
+    /// The rank sent other messages than were received.
+    Unequal,
+}
+
 /// The messages that both ends have.
 #[derive(Debug, Default)]
 pub struct Joined {
@@ -192,16 +205,20 @@ pub struct Joined {
     pub parts: Vec<MessagePart>,
     /// The ends with messages in streams that are left out: communicator, rank, and whether it received them.
     pub uncovered: HashSet<(u32, u32, bool)>,
-    /// Recorded messages in streams that are left out, and in all streams, as the end with more of them has them.
-    pub left_out: u64,
-    pub messages: u64,
+    /// Recorded messages in streams that are left out, by communicator, reason, and the rank at fault.
+    pub left_out: BTreeMap<(u32, WithoutTimes, u32), u64>,
+    /// Recorded messages in all streams, as the end with more of them has them, by communicator and sender.
+    pub messages: HashMap<(u32, u32), u64>,
+    /// Ranks whose table of streams was full.
+    pub full: HashSet<u32>,
     /// As in [`Tables`].
     pub is_recorded_unknown: bool,
 }
 
 /// Joins both ends of each stream; leaves out streams whose ends disagree or do not know the order of their messages.
 pub fn join(tables: &mut Tables) -> Joined {
-    let mut joined = Joined { is_recorded_unknown: tables.is_recorded_unknown, ..Joined::default() };
+    let full = full_ranks(&tables.streams);
+    let mut joined = Joined { is_recorded_unknown: tables.is_recorded_unknown, full, ..Joined::default() };
     tables.sightings.sort_unstable_by_key(|one| (one.key, one.number, one.is_received));
     let mut with_rows: HashSet<StreamKey> = HashSet::new();
     for of_stream in tables.sightings.chunk_by(|one, other| one.key == other.key) {
@@ -218,16 +235,45 @@ pub fn join(tables: &mut Tables) -> Joined {
     }
     for (key, ends) in &tables.streams {
         let messages = ends.iter().flatten().map(|count| count.recorded).max().unwrap_or(0);
-        joined.messages = joined.messages.saturating_add(messages);
+        let of_sender = joined.messages.entry((key.comm, key.from)).or_default();
+        *of_sender = of_sender.saturating_add(messages);
         if messages > 0 && !with_rows.contains(key) {
-            joined.left_out = joined.left_out.saturating_add(messages);
+            let (reason, rank) = joined.reason(key, *ends);
+            let left_out = joined.left_out.entry((key.comm, reason, rank)).or_default();
+            *left_out = left_out.saturating_add(messages);
             joined.uncovered.extend([(key.comm, key.from, false), (key.comm, key.to, true)]);
         }
     }
     joined
 }
 
+/// The ranks that have as many streams as a rank keeps.
+fn full_ranks(streams: &HashMap<StreamKey, [Option<EndCount>; 2]>) -> HashSet<u32> {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for (key, ends) in streams {
+        for (rank, _) in [key.from, key.to].into_iter().zip(ends).filter(|(_, end)| end.is_some()) {
+            *counts.entry(rank).or_default() += 1;
+        }
+    }
+    counts.into_iter().filter(|(_, count)| *count >= MOST_STREAMS).map(|(rank, _)| rank).collect()
+}
+
 impl Joined {
+    /// Why a stream is left out, and the rank at whose end that is.
+    fn reason(&self, key: &StreamKey, ends: [Option<EndCount>; 2]) -> (WithoutTimes, u32) {
+        let ends = [key.from, key.to].into_iter().zip(ends);
+        let find = |is_at_fault: &dyn Fn(u32, Option<EndCount>) -> bool| {
+            ends.clone().find(|&(rank, end)| is_at_fault(rank, end)).map(|(rank, _)| rank)
+        };
+        if let Some(rank) = find(&|_, end| end.is_some_and(|end| !end.is_ordered)) {
+            (WithoutTimes::Unordered, rank)
+        } else if let Some(rank) = find(&|rank, end| end.is_none() && self.full.contains(&rank)) {
+            (WithoutTimes::Full, rank)
+        } else {
+            (WithoutTimes::Unequal, key.from)
+        }
+    }
+
     /// Adds the rows of a stream in the order of their messages; false, and nothing, if its ends disagree on a message or have none in common.
     fn add(&mut self, key: StreamKey, messages: u64, rows: &[MessageSample]) -> bool {
         let stream = self.streams.len() as u32;
@@ -310,7 +356,8 @@ mod tests {
         let mut rows: Vec<MessageSample> = rows.map(|(number, received)| sighting(number, received)).into();
         rows.push(MessageSample { completion_ns: None, ..sighting(0, true) });
         let joined = join(&mut tables(rows, [(10, true); 2]));
-        assert_eq!((joined.streams.len(), joined.streams[0].sampled, joined.left_out), (1, 2, 0));
+        assert_eq!((joined.streams.len(), joined.streams[0].sampled), (1, 2));
+        assert!(joined.left_out.is_empty());
         let parts: Vec<(u64, u32, u64)> =
             joined.parts.iter().map(|part| (part.number, part.rank, part.peer_started_ns)).collect();
         assert_eq!(parts, [(0, 3, 1), (4, 3, 401), (4, 5, 400)], "0 was not seen to be completed by rank 5");
@@ -330,7 +377,10 @@ mod tests {
         ] {
             let joined = join(&mut tables(rows, [sent, received]));
             assert_eq!((joined.streams.len(), joined.parts.len()), (0, 0));
-            assert_eq!((joined.left_out, joined.messages), (sent.0.max(received.0), sent.0.max(received.0)));
+            let reason = if received.1 { (WithoutTimes::Unequal, 3) } else { (WithoutTimes::Unordered, 5) };
+            let messages = sent.0.max(received.0);
+            assert_eq!(joined.left_out, BTreeMap::from([((0, reason.0, reason.1), messages)]));
+            assert_eq!(joined.messages[&(0, 3)], messages);
             assert!(joined.uncovered.contains(&(0, 3, false)) && joined.uncovered.contains(&(0, 5, true)));
         }
     }
@@ -344,6 +394,23 @@ mod tests {
             ends[1].as_mut().unwrap().recorded = 3;
         }
         let joined = join(&mut tables);
-        assert_eq!((joined.streams[0].messages, joined.streams[0].sampled, joined.messages), (2, 2, 3));
+        assert_eq!((joined.streams[0].messages, joined.streams[0].sampled), (2, 2));
+        assert_eq!(joined.messages[&(0, 3)], 3);
+    }
+
+    #[test]
+    fn streams_that_one_end_had_no_room_for_are_blamed_on_the_full_table() {
+        let mut tables = Tables::default();
+        let end = Some(EndCount { messages: 3, recorded: 3, is_ordered: true });
+        for tag in 0..=MOST_STREAMS as i32 {
+            // The receiver had no room for the last one.
+            let is_last = tag == MOST_STREAMS as i32;
+            let key = StreamKey { comm: 0, from: 3, to: 5, tag };
+            tables.streams.insert(key, [end, end.filter(|_| !is_last)]);
+        }
+        let joined = join(&mut tables);
+        assert_eq!(joined.full.len(), 2);
+        assert_eq!(joined.left_out[&(0, WithoutTimes::Full, 5)], 3);
+        assert_eq!(joined.left_out[&(0, WithoutTimes::Unequal, 3)], 3 * MOST_STREAMS as u64);
     }
 }
