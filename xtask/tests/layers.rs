@@ -119,6 +119,7 @@ const LAUNCHER: LayeredCrate = LayeredCrate {
         "flavours",
         "environment",
         "choose",
+        "standard_descriptors",
         "descendants",
         "standby",
         "companion",
