@@ -109,16 +109,16 @@ impl Useful {
     /// That of a rank.
     pub fn of_rank(row: &RankRow) -> Self {
         let without_core = share(row).map(|share| Between::exact(share * row.wall_s.0));
-        Useful::of_thread(row.threads(), row.wall_s.0, row.mpi_s.0, without_core)
+        Useful::per_thread(row.threads(), row.wall_s.0, row.mpi_s.0, without_core)
     }
 
     /// That of a rank in a region.
     pub fn of_region(row: &RegionRow, rank: &RankRow) -> Self {
         let without_core = share(rank).map(|share| without_core(row, rank, share));
-        Useful::of_thread(row.threads(rank), row.wall_s.0, row.mpi_s.0, without_core)
+        Useful::per_thread(row.threads(rank), row.wall_s.0, row.mpi_s.0, without_core)
     }
 
-    fn of_thread(threads: u64, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
+    fn per_thread(threads: u64, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
         let count = threads as f64;
         let one = OneThread { wall_s, mpi_s: mpi_s / count };
         let on_core = without_core.map(|without_core| one.on_core(without_core));

@@ -14,14 +14,20 @@ pub const LIBRARY: &str = "mpisee-rs";
 const CASES: &str = "mpisee-tests";
 /// The folder with a module for each subject of the end-to-end tests.
 const SUBJECTS: &str = "tests/tests/e2e";
+/// The folder of what all of them use.
+const HARNESS: &str = "tests/src";
 /// The folder of their programs.
 const PROGRAMS: &str = "tests/programs";
 /// The subjects that a change of a package affects, besides those that are changed themselves.
-const SUBJECTS_OF: [(&str, &[&str]); 4] = [
+const SUBJECTS_OF: [(&str, &[&str]); 8] = [
     (LIBRARY, &["smoke", "point_to_point", "collectives", "communicators", "requests", "threads"]),
     ("mpisee-collect", &["smoke", "collection"]),
     ("mpisee", &["smoke", "launching"]),
     ("mpisee-bench", &["bench"]),
+    ("mpisee-case", &["smoke"]),
+    ("mpisee-gpu", &["gpu"]),
+    ("mpisee-nccl", &["nccl"]),
+    ("mpisee-serve", &["serve"]),
 ];
 
 /// Packages and subjects that changes can affect.
@@ -39,7 +45,10 @@ pub struct Affected {
 pub fn affected(base: Option<&str>) -> Result<Affected> {
     let base = match base {
         Some(base) => base.to_owned(),
-        None => git(&["merge-base", "HEAD", "@{upstream}"]).or_else(|_| git(&["rev-parse", "HEAD"]))?,
+        None => git(&["merge-base", "HEAD", "@{upstream}"]).or_else(|_| {
+            eprintln!("the branch has no upstream: changes are those since the last commit");
+            git(&["rev-parse", "HEAD"])
+        })?,
     };
     let mut files = git(&["diff", "--name-only", base.trim()])?;
     files.push_str(&git(&["ls-files", "--others", "--exclude-standard"])?);
@@ -165,9 +174,35 @@ fn read_subjects(folder: &Path, subject: Option<&str>, texts: &mut BTreeMap<Stri
     Ok(())
 }
 
+/// Returns whether a file is a page, of which tests compare few with the code.
+fn is_documentation(file: &Path) -> bool {
+    file.starts_with("docs") || file.extension().is_some_and(|it| it == "md")
+}
+
+/// The subjects that run a program of `tests/programs`, by the texts of all subjects.
+fn subjects_with(program: &Path, sources: &BTreeMap<String, String>) -> Vec<String> {
+    let path = program.with_extension("");
+    let names = match program.extension().is_some_and(|it| it == "h") {
+        // A header is part of all programs of its folder.
+        true => vec![format!("\"{}/", path.parent().unwrap_or(Path::new("")).display())],
+        // Some subjects name the folder once.
+        false => [Some(path.as_os_str()), path.file_name()]
+            .into_iter()
+            .flatten()
+            .map(|name| format!("\"{}\"", name.to_string_lossy()))
+            .collect(),
+    };
+    let users = sources.iter().filter(|(_, text)| names.iter().any(|name| text.contains(name)));
+    users.map(|(subject, _)| subject.clone()).collect()
+}
+
 fn affected_by(files: &[PathBuf], packages: &Packages, sources: &BTreeMap<String, String>) -> Affected {
     let owners = files.iter().filter_map(|file| packages.with_file(file));
-    let changed: BTreeSet<String> = owners.map(|package| package.name.clone()).collect();
+    let mut changed: BTreeSet<String> = owners.map(|package| package.name.clone()).collect();
+    // What belongs to none may be part of all: the lock file, options of cargo, the header.
+    if files.iter().any(|file| packages.with_file(file).is_none() && !is_documentation(file)) {
+        changed.extend(packages.packages.iter().map(|package| package.name.clone()));
+    }
     let all = packages.with_dependents(changed.clone());
     let mut subjects: BTreeSet<String> = SUBJECTS_OF
         .iter()
@@ -182,9 +217,10 @@ fn affected_by(files: &[PathBuf], packages: &Packages, sources: &BTreeMap<String
             subjects.extend(subject.filter(|subject| subject != "main"));
         }
         if let Ok(below) = file.strip_prefix(PROGRAMS) {
-            let program = format!("\"{}\"", below.with_extension("").display());
-            let users = sources.iter().filter(|(_, text)| text.contains(&program));
-            subjects.extend(users.map(|(subject, _)| subject.clone()));
+            subjects.extend(subjects_with(below, sources));
+        }
+        if file.starts_with(HARNESS) || file.parent() == Some(Path::new(PROGRAMS)) {
+            subjects.insert("smoke".to_owned());
         }
     }
     Affected { changed, packages: all.into_iter().filter(|name| name != CASES).collect(), subjects }
@@ -211,6 +247,7 @@ mod tests {
         };
         let sources = BTreeMap::from([
             ("requests".to_owned(), "Run::new(mpi, \"requests/recycled\")".to_owned()),
+            ("hostile_calls".to_owned(), "case(\"truncated\", 2)".to_owned()),
             ("top".to_owned(), String::new()),
         ]);
         affected_by(&[file.into()], &packages, &sources)
@@ -246,6 +283,15 @@ mod tests {
     #[test]
     fn a_changed_program_affects_the_subjects_that_run_it() {
         assert_eq!(affected_by_file("tests/programs/requests/recycled.c").subjects, names(["requests"]));
+        assert_eq!(affected_by_file("tests/programs/requests/all.h").subjects, names(["requests"]));
+        assert_eq!(affected_by_file("tests/programs/hostile/truncated.c").subjects, names(["hostile_calls"]));
         assert_eq!(affected_by_file("tests/tests/e2e/top/part.rs").subjects, names(["top"]));
+        assert_eq!(affected_by_file("tests/src/run.rs").subjects, names(["smoke"]));
+    }
+
+    #[test]
+    fn a_file_of_no_package_affects_all_and_a_page_none() {
+        assert_eq!(affected_by_file("Cargo.lock").packages.len(), 4);
+        assert_eq!(affected_by_file("docs/cost.md"), Affected::default());
     }
 }

@@ -107,7 +107,6 @@ fn run(task: Task) -> Result<()> {
             let list = |names: &std::collections::BTreeSet<String>| {
                 names.iter().cloned().collect::<Vec<_>>().join(" ")
             };
-            println!("changed={}", list(&affected.changed));
             println!("packages={}", list(&affected.packages));
             println!("subjects={}", list(&affected.subjects));
             Ok(())

@@ -1,4 +1,5 @@
-//! The layout of a segment's words. Increment [`VERSION`] on any change.
+//! The layout of a segment's words. Increment [`VERSION`] on any change, but for a use of words that were zero before, where
+//! zero says that nothing is known.
 
 use std::sync::atomic::AtomicU64;
 

@@ -11,6 +11,8 @@ mod collective;
 mod dependence;
 mod elsewhere;
 mod estimate;
+#[cfg(test)]
+mod fixtures;
 mod hosts;
 mod instance;
 pub mod measured;

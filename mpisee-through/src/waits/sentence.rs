@@ -223,48 +223,20 @@ pub fn cycle(ranks: &[u32]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::waits::Member;
-    use std::collections::BTreeMap;
+    use crate::waits::Estimate;
+    use crate::waits::fixtures::{operation, report};
 
     /// The sentences where one of 100 ranks is found to have caused this part of the waiting.
     fn number_of_sentences(share: f64) -> usize {
-        let member = |rank: u32| Member {
-            rank,
-            host: 0,
-            time_s: 1.0,
-            caused: Some(Estimate::exact(if rank == 7 { share } else { (1.0 - share) / 99.0 })),
-            suffered: Some(Estimate::exact(0.01)),
-            directions: None,
-        };
+        let caused_s = |rank: u32| if rank == 7 { share } else { (1.0 - share) / 99.0 };
+        let members: Vec<(u32, f64, f64)> = (0..100).map(|rank| (rank, caused_s(rank), 0.01)).collect();
         let operation = Waiting {
-            comm: "W".to_owned(),
-            call: "MPI_Allreduce".to_owned(),
-            others: 0,
-            instances: 100,
-            sampled: 100,
-            is_nonblocking: false,
-            may_lack_progress: false,
-            sends: None,
             time_s: 100.0,
             waiting: Some(Estimate::exact(1.0)),
-            members: (0..100).map(member).collect(),
             findings: vec![Finding::Late(vec![7])],
+            ..operation("W", "MPI_Allreduce", &members)
         };
-        let report = Report {
-            operations: vec![operation],
-            together: Vec::new(),
-            hosts: vec!["node".to_owned()],
-            uncertainty_s: vec![0.0],
-            collective_s: BTreeMap::new(),
-            message_s: BTreeMap::new(),
-            polls_s: BTreeMap::new(),
-            without_times: BTreeMap::new(),
-            messages: 0,
-            left_out: BTreeMap::new(),
-            partial: 0,
-            cut_off: None,
-        };
-        sentences(&report, |_| true).len()
+        sentences(&report(vec![operation], &[]), |_| true).len()
     }
 
     #[test]

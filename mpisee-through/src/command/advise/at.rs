@@ -17,7 +17,7 @@ enum Of {
 }
 
 /// `, most of it in step at solver.c:301`, of the time in an operation on a family.
-pub fn named(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) -> String {
+pub fn place_of_most(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) -> String {
     let said = |(share, place): (f64, String)| {
         let part = if share >= ALL { "all" } else { "most" };
         format!(", {part} of it in {place}")

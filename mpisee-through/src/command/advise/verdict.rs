@@ -61,7 +61,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         share += of_mpi(part);
         let waiting = waiting::of_family(facts, part.family, Some(&part.used.call));
         let waiting = waiting.map_or(String::new(), |known| format!(", {}", waiting::in_seconds(known)));
-        let place = at::named(facts, part.family, &part.used.call);
+        let place = at::place_of_most(facts, part.family, &part.used.call);
         let of_mpi = 100.0 * of_mpi(part);
         named.push(format!("{}, {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
     }

@@ -1,0 +1,48 @@
+//! Reports to test with.
+
+use super::{Estimate, Member, Report, Waiting};
+use std::collections::BTreeMap;
+
+/// Members with seconds caused and suffered.
+pub fn operation(comm: &str, call: &str, members: &[(u32, f64, f64)]) -> Waiting {
+    let member = |&(rank, caused_s, suffered_s): &(u32, f64, f64)| Member {
+        rank,
+        host: 0,
+        time_s: suffered_s,
+        caused: Some(Estimate::exact(caused_s)),
+        suffered: Some(Estimate::exact(suffered_s)),
+        directions: None,
+    };
+    Waiting {
+        comm: comm.to_owned(),
+        call: call.to_owned(),
+        others: 0,
+        instances: 100,
+        sampled: 100,
+        is_nonblocking: false,
+        may_lack_progress: false,
+        sends: None,
+        time_s: 2.0,
+        waiting: None,
+        members: members.iter().map(member).collect(),
+        findings: Vec::new(),
+    }
+}
+
+/// A report of these, and of seconds in polls by rank.
+pub fn report(operations: Vec<Waiting>, polls_s: &[(u32, f64)]) -> Report {
+    Report {
+        operations,
+        together: Vec::new(),
+        hosts: vec!["node".to_owned()],
+        uncertainty_s: vec![0.0],
+        collective_s: BTreeMap::new(),
+        message_s: BTreeMap::new(),
+        polls_s: polls_s.iter().copied().collect(),
+        without_times: BTreeMap::new(),
+        messages: 0,
+        left_out: BTreeMap::new(),
+        partial: 0,
+        cut_off: None,
+    }
+}
