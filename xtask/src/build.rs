@@ -110,9 +110,18 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
 /// The program that is installed as `mpisee-bench` beside the library; in `bin` is one that picks it.
 const BENCH: &str = "mpisee-bench-mpi";
 
-/// The arguments for cargo that select everything but the library. Every step of `scripts/test` uses these, since another
-/// selection has other features, and would compile what is shared again.
-pub const WITHOUT_LIBRARY: [&str; 3] = ["--workspace", "--exclude", "mpisee-rs"];
+/// The arguments for cargo that select everything but the library, and the macros, which have no tests. Every step of
+/// `scripts/test` uses these. Another selection has other features, and would compile what is shared again. Macros that are
+/// selected have debug information in a build and none in tests, so that all that uses them would be compiled for each.
+pub const WITHOUT_LIBRARY: [&str; 7] = [
+    "--workspace",
+    "--exclude",
+    "mpisee-rs",
+    "--exclude",
+    "mpisee-case",
+    "--exclude",
+    "mpisee-profile-derive",
+];
 
 /// The programs that are built once, for all MPIs.
 pub struct Programs {
