@@ -233,7 +233,9 @@ fn list(binary: &str, mut duties: Vec<Duty>) {
     duties.iter().take(SLOWEST).for_each(|duty| eprint!("{}", line(duty)));
     write("times", binary, duties.iter().map(line).collect());
     let failures = duties.iter().filter_map(|duty| Some((&duty.name, duty.failure.as_ref()?.message()?)));
-    write("failures", binary, failures.map(|(name, why)| format!("{name}: {why}\n")).collect());
+    let failure =
+        |(name, why): (&String, &str)| format!("{name}:\n    {}\n", why.trim_end().replace('\n', "\n    "));
+    write("failures", binary, failures.map(failure).collect());
 }
 
 /// Writes what is known of a run's cases below `target/tests`.
