@@ -197,7 +197,7 @@ impl CachedCounter {
     /// A receive that was posted may take messages of several streams.
     fn unorder(self, ends: Envelope) {
         let peer = CommRank::from_mpi(ends.peer());
-        rarely(|_| streams::unorder(self.id(), MessageEnd::Received, peer));
+        rarely(|_| streams::unorder(self.id(), MessageEnd::Received, ends));
         let peer_slot = match peer {
             Some(peer) => find(PeerKey { communicator: self.id(), peer }.pack()),
             // No message comes from there.

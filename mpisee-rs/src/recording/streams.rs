@@ -43,13 +43,15 @@ const FEWEST: usize = 32;
 /// never less than for `LEAST` messages.
 const MANY: usize = 32;
 const LEAST: usize = 8;
+/// Tags of a communicator that are left out one by one. Of a program that takes each message by a new tag, all are.
+const MOST_TAGS: usize = 32;
 
 /// The streams of this process.
 static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::new()));
 
-/// By communicator: the [`word`] of the messages that were last left out of it.
+/// By communicator: the [`word`] of the messages that were last left out of it, whatever their tag.
 ///
-/// PERF: a receive from any source with another tag than the last one leaves out the same again.
+/// PERF: receives with many tags, or with any, leave out the same again.
 static LEFT_OUT: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 // SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
@@ -59,8 +61,51 @@ struct Streams {
     known: FxHashMap<Stream, &'static Slot>,
     /// The recorded messages of streams, where recording was switched.
     recorded: Counters,
-    /// Communicators, and of those the peers, with which messages are sent or received in an unknown order; without a peer, with all.
-    unordered: FxHashSet<(CommId, bool, Option<CommRank>)>,
+    /// The messages that are sent or received in an unknown order.
+    unordered: FxHashSet<Unordered>,
+    /// How many of them have one tag, by communicator and direction.
+    with_tag: FxHashMap<(CommId, bool), usize>,
+}
+
+/// Messages of a communicator that are sent, or received, in an unknown order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Unordered {
+    communicator: CommId,
+    is_received: bool,
+    /// `None`: with any.
+    peer: Option<CommRank>,
+    /// `None`: with any.
+    tag: Option<i32>,
+}
+
+impl Unordered {
+    /// Those that have these ends; a wildcard stands for any, and so does a peer that is no rank.
+    fn new(communicator: CommId, end: MessageEnd, ends: Envelope) -> Unordered {
+        let (peer, tag) = (CommRank::from_mpi(ends.peer()), Some(ends.tag()).filter(|&tag| tag >= 0));
+        Unordered { communicator, is_received: end == MessageEnd::Received, peer, tag }
+    }
+
+    /// These, and all that have them among theirs.
+    fn wider(self) -> [Unordered; 4] {
+        [(None, None), (None, self.tag), (self.peer, None), (self.peer, self.tag)]
+            .map(|(peer, tag)| Unordered { peer, tag, ..self })
+    }
+
+    fn has(self, stream: &Stream) -> bool {
+        stream.communicator == self.communicator
+            && (stream.end == MessageEnd::Received) == self.is_received
+            && self.peer.is_none_or(|peer| peer == stream.peer)
+            && self.tag.is_none_or(|tag| tag == stream.tag)
+    }
+
+    /// As one word, which is never 0; nothing for those with one tag.
+    fn word(self) -> Option<u64> {
+        // A communicator's number is below 2^24, and a rank below 2^31.
+        let peer = self.peer.map_or(0, |peer| u64::from(peer.get()) + 1);
+        let word =
+            1 << 63 | u64::from(self.communicator.get()) << 33 | u64::from(self.is_received) << 32 | peer;
+        self.tag.is_none().then_some(word)
+    }
 }
 
 /// A message that the call in progress sends or receives, by its number in its stream.
@@ -136,11 +181,10 @@ pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Envelope,
 /// The number of that slot, for a persistent request, see [`samples::number`]. A receive that does not name source and tag leaves out
 /// what it may take.
 pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: MessageEnd, ends: Envelope) -> u32 {
-    let peer = CommRank::from_mpi(ends.peer());
     if end == MessageEnd::Received && is_wildcard(ends) && ends.peer() != constant::PROC_NULL {
-        unorder(communicator.id, end, peer);
+        unorder(communicator.id, end, ends);
     }
-    let slot = peer.map(|peer| find(recorder, communicator, end, peer, ends.tag()));
+    let slot = CommRank::from_mpi(ends.peer()).map(|peer| find(recorder, communicator, end, peer, ends.tag()));
     let Some(slot) = slot.filter(|slot| !ptr::eq(*slot, &NOT_KEPT)) else { return 0 };
     let number = samples::number(slot);
     if number == 0 {
@@ -161,11 +205,11 @@ pub fn count_again(thread: &Thread, slot: &Slot) -> u64 {
 
 /// A call on a communicator sent or received, or posted a receive, and is not counted.
 #[cold]
-pub fn miss(comm: Comm, end: MessageEnd, peer: c_int) {
-    if peer != constant::PROC_NULL
+pub fn miss(comm: Comm, end: MessageEnd, ends: Envelope) {
+    if ends.peer() != constant::PROC_NULL
         && let Some(communicator) = COMMUNICATORS.get(comm)
     {
-        unorder(communicator.id, end, CommRank::from_mpi(peer));
+        unorder(communicator.id, end, ends);
     }
 }
 
@@ -182,20 +226,18 @@ pub fn is_wildcard(ends: Envelope) -> bool {
     ends.peer() == constant::ANY_SOURCE || ends.tag() == constant::ANY_TAG
 }
 
-/// Messages with `peer` are sent or received in an unknown order on a communicator; without a peer, those with all.
+/// Messages with these ends are sent or received in an unknown order on a communicator; a wildcard stands for all.
 #[cold]
-pub fn unorder(communicator: CommId, end: MessageEnd, peer: Option<CommRank>) {
-    let (last, word) = (&LEFT_OUT[communicator.index() % LEFT_OUT.len()], word(communicator, end, peer));
-    if last.load(Ordering::Relaxed) != word && streams().unorder(communicator, end, peer) {
+pub fn unorder(communicator: CommId, end: MessageEnd, ends: Envelope) {
+    let last = &LEFT_OUT[communicator.index() % LEFT_OUT.len()];
+    let messages = Unordered::new(communicator, end, ends);
+    let left_out = last.load(Ordering::Relaxed);
+    if messages.wider().into_iter().any(|wider| wider.word() == Some(left_out)) {
+        return;
+    }
+    if let Some(word) = streams().unorder(messages).and_then(Unordered::word) {
         last.store(word, Ordering::Relaxed);
     }
-}
-
-/// The arguments of [`unorder`] as one word, which is never 0.
-fn word(communicator: CommId, end: MessageEnd, peer: Option<CommRank>) -> u64 {
-    // A communicator's number is below 2^24, and a rank below 2^31.
-    let peer = peer.map_or(0, |peer| u64::from(peer.get()) + 1);
-    1 << 63 | u64::from(communicator.get()) << 33 | u64::from(end == MessageEnd::Received) << 32 | peer
 }
 
 /// Recording is about to be switched: keeps how many messages of each stream are recorded.
@@ -217,7 +259,12 @@ fn of_stream(wanted: u64, ranks: u32) -> usize {
 
 impl Streams {
     fn new() -> Streams {
-        Streams { known: FxHashMap::default(), recorded: Counters::new(), unordered: FxHashSet::default() }
+        Streams {
+            known: FxHashMap::default(),
+            recorded: Counters::new(),
+            unordered: FxHashSet::default(),
+            with_tag: FxHashMap::default(),
+        }
     }
 
     fn find(
@@ -237,10 +284,13 @@ impl Streams {
         self.known.try_reserve(1).ok()?;
         let slot = samples::slot(recorder, SlotKey::stream(self.known.len() as u32), most)?;
         let [communicator, ends] = stream.words();
-        let is_received = stream.end == MessageEnd::Received;
-        let is_unordered = [None, Some(stream.peer)]
-            .into_iter()
-            .any(|peer| self.unordered.contains(&(stream.communicator, is_received, peer)));
+        let own = Unordered {
+            communicator: stream.communicator,
+            is_received: stream.end == MessageEnd::Received,
+            peer: Some(stream.peer),
+            tag: Some(stream.tag),
+        };
+        let is_unordered = own.wider().iter().any(|wider| self.unordered.contains(wider));
         let communicator = if is_unordered { communicator | IS_UNORDERED } else { communicator };
         slot.values[PEER_AND_TAG].store(ends, Ordering::Relaxed);
         slot.values[THREAD].store(ptr::from_ref(recorder.thread).addr() as u64, Ordering::Relaxed);
@@ -288,26 +338,28 @@ impl Streams {
         }
     }
 
-    /// Returns whether they will stay so: without memory, streams that come later are left in.
-    fn unorder(&mut self, communicator: CommId, end: MessageEnd, peer: Option<CommRank>) -> bool {
-        let is_received = end == MessageEnd::Received;
-        if [None, peer].iter().any(|&peer| self.unordered.contains(&(communicator, is_received, peer))) {
+    /// Leaves them out, or with many tags those with any. Returns what is left out from now on; nothing without memory, where streams
+    /// that come later are left in.
+    fn unorder(&mut self, messages: Unordered) -> Option<Unordered> {
+        if let Some(known) = messages.wider().into_iter().find(|wider| self.unordered.contains(wider)) {
             // So are all of them that are known, and those that come later will be.
-            return true;
+            return Some(known);
         }
-        let is_kept = self.unordered.try_reserve(1).is_ok();
-        if is_kept {
-            self.unordered.insert((communicator, is_received, peer));
-        }
-        let is_concerned = |stream: &Stream| {
-            stream.communicator == communicator
-                && stream.end == end
-                && peer.is_none_or(|peer| peer == stream.peer)
+        let key = (messages.communicator, messages.is_received);
+        let with_tag = self.with_tag.get(&key).copied().unwrap_or(0);
+        let messages = if messages.tag.is_none() || with_tag < MOST_TAGS {
+            messages
+        } else {
+            Unordered { peer: None, tag: None, ..messages }
         };
-        for (_, slot) in self.known.iter().filter(|(stream, _)| is_concerned(stream)) {
+        for (_, slot) in self.known.iter().filter(|(stream, _)| messages.has(stream)) {
             slot.values[COMMUNICATOR].fetch_or(IS_UNORDERED, Ordering::Relaxed);
         }
-        is_kept
+        self.unordered.try_reserve(1).ok()?;
+        self.with_tag.try_reserve(1).ok()?;
+        self.unordered.insert(messages);
+        self.with_tag.insert(key, with_tag + usize::from(messages.tag.is_some()));
+        Some(messages)
     }
 }
 
@@ -334,32 +386,65 @@ mod tests {
         let (communicator, other) = (CommId::new(3), CommId::new(4));
         let [first, second] = [1, 2].map(CommRank::new);
         let mut streams = Streams::new();
-        let mut stream = |communicator, end, peer| {
+        let mut stream = |communicator, end, peer, tag| {
             let slot = slot();
-            streams.known.insert(Stream { communicator, peer, end, tag: 5 }, slot);
+            streams.known.insert(Stream { communicator, peer, end, tag }, slot);
             slot
         };
         let slots = [
-            stream(communicator, MessageEnd::Received, first),
-            stream(communicator, MessageEnd::Received, second),
-            stream(communicator, MessageEnd::Sent, first),
-            stream(other, MessageEnd::Received, first),
+            stream(communicator, MessageEnd::Received, first, 5),
+            stream(communicator, MessageEnd::Received, second, 5),
+            stream(communicator, MessageEnd::Received, second, 6),
+            stream(communicator, MessageEnd::Sent, first, 5),
+            stream(other, MessageEnd::Received, first, 5),
         ];
         // Which of them a call has left out.
-        let mut left_out = |communicator, end, peer| {
-            assert!(streams.unorder(communicator, end, peer));
+        let mut left_out = |communicator, end, peer, tag| {
+            let messages = Unordered::new(communicator, end, Envelope::new(peer, tag));
+            assert!(streams.unorder(messages).is_some());
             slots.map(|slot| slot.values[COMMUNICATOR].swap(0, Ordering::Relaxed) & IS_UNORDERED != 0)
         };
-        let nothing = [false; 4];
-        let with_first = [true, false, false, false];
-        assert_eq!(left_out(communicator, MessageEnd::Received, Some(first)), with_first);
-        assert_eq!(left_out(communicator, MessageEnd::Received, Some(first)), nothing);
-        assert_eq!(left_out(communicator, MessageEnd::Received, None), [true, true, false, false]);
-        for peer in [None, Some(first), Some(second)] {
-            assert_eq!(left_out(communicator, MessageEnd::Received, peer), nothing);
+        let nothing = [false; 5];
+        let with_first = [true, false, false, false, false];
+        let any = constant::ANY_SOURCE;
+        let any_tag = constant::ANY_TAG;
+        assert_eq!(left_out(communicator, MessageEnd::Received, 1, any_tag), with_first);
+        assert_eq!(left_out(communicator, MessageEnd::Received, 1, any_tag), nothing);
+        assert_eq!(left_out(communicator, MessageEnd::Received, 1, 5), nothing);
+        assert_eq!(
+            left_out(communicator, MessageEnd::Received, any, 6),
+            [false, false, true, false, false]
+        );
+        assert_eq!(left_out(communicator, MessageEnd::Received, 2, 6), nothing);
+        assert_eq!(
+            left_out(communicator, MessageEnd::Received, any, any_tag),
+            [true, true, true, false, false]
+        );
+        for peer in [any, 1, 2] {
+            assert_eq!(left_out(communicator, MessageEnd::Received, peer, any_tag), nothing);
+            assert_eq!(left_out(communicator, MessageEnd::Received, peer, 5), nothing);
         }
-        assert_eq!(left_out(communicator, MessageEnd::Sent, None), [false, false, true, false]);
-        assert_eq!(left_out(other, MessageEnd::Received, Some(first)), [false, false, false, true]);
+        assert_eq!(
+            left_out(communicator, MessageEnd::Sent, any, any_tag),
+            [false, false, false, true, false]
+        );
+        assert_eq!(left_out(other, MessageEnd::Received, 1, 5), [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn of_many_tags_all_are_left_out() {
+        let (communicator, slot) = (CommId::new(3), slot());
+        let mut streams = Streams::new();
+        let end = MessageEnd::Received;
+        streams.known.insert(Stream { communicator, peer: CommRank::new(1), end, tag: 1_000_000 }, slot);
+        for tag in 0..2 * MOST_TAGS as i32 {
+            let ends = Envelope::new(constant::ANY_SOURCE, tag);
+            let left_out = streams.unorder(Unordered::new(communicator, end, ends)).expect("there is memory");
+            let all = tag >= MOST_TAGS as i32;
+            assert_eq!(left_out.tag.is_none(), all, "tag {tag}");
+            assert_eq!(own_value(&slot.values[COMMUNICATOR]) & IS_UNORDERED != 0, all, "tag {tag}");
+        }
+        assert_eq!(streams.unordered.len(), MOST_TAGS + 1);
     }
 
     #[test]
@@ -368,8 +453,9 @@ mod tests {
         let mut words = FxHashSet::default();
         for communicator in [CommId::WORLD, CommId::SELF, last] {
             for end in [MessageEnd::Sent, MessageEnd::Received] {
-                for peer in [None, Some(0), Some(1), Some(i32::MAX as u32)] {
-                    words.insert(word(communicator, end, peer.map(CommRank::new)));
+                for peer in [constant::ANY_SOURCE, 0, 1, i32::MAX] {
+                    let ends = Envelope::new(peer, constant::ANY_TAG);
+                    words.insert(Unordered::new(communicator, end, ends).word().expect("it has no tag"));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! same size. So each thread keeps what it needed for the last ones, in a cache line each: who finds it need not look up the
 //! communicator nor the slot.
 
-use crate::mpi::abi::{self, Comm};
+use crate::mpi::abi::{self, Comm, constant};
 use crate::state::communicator::{CommShape, Communicator};
 use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{SlotKey, active_call, awaited};
@@ -45,6 +45,11 @@ impl Envelope {
     #[inline(always)]
     pub fn new(peer: i32, tag: i32) -> Envelope {
         Envelope(awaited::ends(peer, tag))
+    }
+
+    /// From any source, with any tag.
+    pub fn any() -> Envelope {
+        Envelope::new(constant::ANY_SOURCE, constant::ANY_TAG)
     }
 
     /// As the segment has it, see [`awaited`].

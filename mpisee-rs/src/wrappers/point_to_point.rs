@@ -77,7 +77,7 @@ fn pass(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, ends: Envelope, end
         _ if code != constant::SUCCESS => {}
         Uncounted::Off(call) => call.pass(ends, end),
         Uncounted::Passed if process::is_tracking() => {
-            rarely(|_| streams::miss(comm.get(), end, ends.peer()));
+            rarely(|_| streams::miss(comm.get(), end, ends));
         }
         Uncounted::Passed | Uncounted::Unseen { .. } => {}
     }
@@ -131,7 +131,7 @@ fn pass_received(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, status: *c
     if code != constant::SUCCESS {
         // A message that was truncated is taken.
         if process::is_tracking() {
-            rarely(|_| streams::miss(comm.get(), MessageEnd::Received, constant::ANY_SOURCE));
+            rarely(|_| streams::miss(comm.get(), MessageEnd::Received, Envelope::any()));
         }
         return;
     }
@@ -140,7 +140,7 @@ fn pass_received(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, status: *c
     match uncounted {
         Uncounted::Off(call) => call.pass_received(from),
         Uncounted::Passed if process::is_tracking() => {
-            rarely(|_| streams::miss(comm.get(), MessageEnd::Received, from.peer()));
+            rarely(|_| streams::miss(comm.get(), MessageEnd::Received, from));
         }
         Uncounted::Passed | Uncounted::Unseen { .. } => {}
     }
@@ -167,7 +167,7 @@ fn note_failed_receive(call: &CommCall, code: c_int, status: *const Status) -> b
         if is_truncated {
             count_truncated(recorder, call.id(), Some(status));
             // Not every MPI says which message it was.
-            streams::unorder(call.id(), MessageEnd::Received, None);
+            streams::unorder(call.id(), MessageEnd::Received, Envelope::any());
         }
         is_truncated
     };

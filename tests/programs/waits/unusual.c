@@ -4,7 +4,9 @@
  *   cancel    a receive is posted and cancelled while recording is off
  *   handler   an error handler sends
  *   cut       a receive takes a message that is too long while recording is off
- * Right: the numbers of all streams, or the order of those with rank 0 at rank 1 (cancel, cut), or at rank 0 (handler), is unknown. */
+ *   wildcards some nonblocking receives name no source, others no tag
+ * Right: the numbers of all streams, or the order of those with rank 0 at rank 1 (cancel, cut), or at rank 0 (handler),
+ * or of those that a wildcard can take, is unknown. */
 #include <mpi.h>
 #include <string.h>
 
@@ -88,6 +90,25 @@ static void handler(void) {
     exchange();
 }
 
+/* Ranks 0 and 2 send to rank 1, which names the source of all tags but 5, and on a communicator of its own no tag of rank 2's. */
+static void wildcards(void) {
+    MPI_Comm own;
+    MPI_Comm_dup(MPI_COMM_WORLD, &own);
+    for (int k = 0; k < MESSAGES; k++) {
+        for (int tag = 4; tag <= 8; tag++) {
+            MPI_Comm comm = tag < 8 ? MPI_COMM_WORLD : own;
+            for (int from = 0; from <= 2; from += 2) {
+                MPI_Request request = MPI_REQUEST_NULL;
+                int source = tag == 5 ? MPI_ANY_SOURCE : from, wanted = tag == 8 && from == 2 ? MPI_ANY_TAG : tag;
+                if (rank == 1) MPI_Irecv(in[0], LONGEST, MPI_BYTE, source, wanted, comm, &request);
+                if (rank == from) MPI_Isend(out[0], length(k), MPI_BYTE, 1, tag, comm, &request);
+                MPI_Wait(&request, MPI_STATUS_IGNORE);
+            }
+        }
+    }
+    MPI_Comm_free(&own);
+}
+
 int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -98,6 +119,7 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "cancel")) cancel();
     if (!strcmp(argv[1], "cut")) cut();
     if (!strcmp(argv[1], "handler")) handler();
+    if (!strcmp(argv[1], "wildcards")) wildcards();
     MPI_Finalize();
     return 0;
 }

@@ -171,3 +171,15 @@ fn messages_whose_numbers_are_lost_are_left_out(mpi: &Mpi) {
         assert_eq!(found, BTreeMap::from([(rank, 0), (1 - rank, 1)]), "{what}");
     }
 }
+
+#[case]
+fn wildcards_leave_out_what_they_may_take_alone(mpi: &Mpi) {
+    let finished = unusual(mpi, "wildcards");
+    let tables = finished.tables();
+    assert_eq!(tables.streams.len(), 2 * 10);
+    let unordered = tables.streams.iter().filter(|row| row.ordered == 0);
+    let mut found: Vec<(&str, u32, u32, i32)> =
+        unordered.map(|row| (row.comm.as_str(), row.rank, row.peer, row.tag)).collect();
+    found.sort_unstable();
+    assert_eq!(found, [("W", 1, 0, 5), ("W", 1, 2, 5), ("W_d1", 1, 2, 8)]);
+}

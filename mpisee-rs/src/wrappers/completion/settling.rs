@@ -19,7 +19,7 @@ use crate::state::world;
 use crate::storage::sync::own_value;
 use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::{NotSeen, active_call};
-use mpisee_profile::{CommId, CommRank, Operation, Ticks};
+use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
 /// A completion call being recorded.
@@ -315,7 +315,7 @@ pub fn class_of(error: c_int) -> c_int {
 /// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of later messages are unknown.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
     let end = if started.kind == RequestKind::Send { MessageEnd::Sent } else { MessageEnd::Received };
-    streams::unorder(started.counted.communicator(), end, CommRank::from_mpi(started.peer));
+    streams::unorder(started.counted.communicator(), end, Envelope::new(started.peer, constant::ANY_TAG));
     if started.kind == RequestKind::Send {
         let (communicator, nothing) = (started.counted.communicator(), 0u64.wrapping_sub(started.message));
         recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
