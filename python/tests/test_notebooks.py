@@ -123,16 +123,20 @@ def test_thicket(recorded: Path, through: str, tmp_path: Path, monkeypatch: pyte
         assert roots.loc[rank, "time (inc)"] == pytest.approx(wall_s, rel=1e-3)
 
 
-def test_networkx_reads_the_graphs(recorded: Path, through: str, tmp_path: Path) -> None:
+def test_networkx_has_graphs_of_the_tables(recorded: Path, tmp_path: Path) -> None:
     networkx = pytest.importorskip("networkx", reason="networkx is not installed")
+    pytest.importorskip("pandas", reason="pandas is not installed")
     import mpisee
 
     profile = mpisee.load(recorded)
-    export(through, recorded, "--graphml", tmp_path / "comms.graphml")
-    comms = networkx.read_graphml(tmp_path / "comms.graphml")
-    time_s = profile.calls.groupby("comm")["time_s"].sum()
-    assert comms.nodes["W_a1"]["time_s"] == pytest.approx(time_s["W_a1"])
-    assert comms.edges["W", "W_a1"]["created_by"] == "MPI_Cart_create"
-    export(through, recorded, "--graphml", tmp_path / "ranks.graphml", "--graph", "ranks")
-    ranks = networkx.read_graphml(tmp_path / "ranks.graphml")
-    assert ranks.size(weight="bytes") == profile.peers["sent_bytes"].sum()
+    tree = networkx.from_pandas_edgelist(
+        profile.comms, "parent", "comm", "created_by", create_using=networkx.DiGraph
+    )
+    assert tree.edges["W", "W_a1"]["created_by"] == "MPI_Cart_create"
+    pairs = profile.peers.groupby(["rank", "peer"], as_index=False)["sent_bytes"].sum()
+    ranks = networkx.from_pandas_edgelist(
+        pairs, "rank", "peer", "sent_bytes", create_using=networkx.DiGraph
+    )
+    networkx.write_graphml(ranks, tmp_path / "ranks.graphml")
+    again = networkx.read_graphml(tmp_path / "ranks.graphml")
+    assert again.size(weight="sent_bytes") == profile.peers["sent_bytes"].sum()

@@ -6,8 +6,8 @@ use clap::{ArgMatches, Command};
 use std::path::{Path, PathBuf};
 
 /// Suffixes by which readers expect a format that no table is written in. Any other suffix is part of a name.
-const FOREIGN: [&str; 33] = [
-    "arrow", "avro", "db", "doc", "docx", "dot", "feather", "gif", "graphml", "gz", "h5", "hdf5", "htm",
+const FOREIGN: [&str; 32] = [
+    "arrow", "avro", "db", "doc", "docx", "dot", "feather", "gif", "gz", "h5", "hdf5", "htm",
     "html", "jpeg", "jpg", "jsonl", "ndjson", "ods", "parquet", "pdf", "png", "sqlite", "svg", "tex", "toml",
     "tsv", "xls", "xlsx", "xml", "yaml", "yml", "zip",
 ];
@@ -51,7 +51,7 @@ fn writer(suffix: &str) -> &'static str {
     match suffix {
         "parquet" => "; mpisee-through export --parquet writes Parquet",
         "html" | "htm" => "; mpisee-through report writes HTML",
-        "dot" | "graphml" => "; mpisee-through export --graph writes graphs",
+        "dot" => "; mpisee-through export --dot writes graphs",
         _ => "",
     }
 }

@@ -8,7 +8,6 @@ mod address_space;
 mod agent;
 mod agent_counts;
 mod agent_gpus;
-mod agent_otlp;
 mod aggregate;
 mod bench;
 mod bench_gpu;

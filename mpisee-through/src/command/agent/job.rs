@@ -29,23 +29,6 @@ pub fn job_file(job: u64, program: &Program, ranks: u32, start_ns: u64) -> JobFi
     }
 }
 
-/// The attributes of a node's part of a job, by OpenTelemetry's names where it has some.
-pub fn attributes(job: &JobFile, host: &str, batch_job: Option<&str>) -> BTreeMap<String, String> {
-    let program = job.command.first().map_or("", String::as_str);
-    let name = Path::new(program).file_name().map_or_else(|| program.into(), |name| name.to_string_lossy());
-    let mut all = BTreeMap::from([
-        ("host.name", host.to_owned()),
-        ("service.name", name.into_owned()),
-        ("service.instance.id", format!("{}@{host}", job.job)),
-        ("process.command_line", job.command.join(" ")),
-        ("mpisee.job", job.job.clone()),
-        ("mpisee.profile", job.profile.clone()),
-        ("mpisee.start", job.start.clone()),
-    ]);
-    all.extend(batch_job.map(|batch_job| ("mpisee.batch_job", batch_job.to_owned())));
-    all.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
 /// The folder beside the profile of that name, which is in the working directory or where MPISEE_OUTPUT says.
 pub fn beside_profile(profile: &str) -> PathBuf {
     let name = Path::new(profile).with_extension(ENDING);

@@ -1,4 +1,4 @@
-//! The agent's readings as metrics; and `--metrics`, which serves them as OpenMetrics over HTTP, for Prometheus and its like.
+//! `--metrics`: the agent's readings, as OpenMetrics over HTTP for Prometheus and its like.
 //!
 //! The readings only add numbers; the text is made when somebody asks for it, by a thread of its own.
 
@@ -69,39 +69,37 @@ pub struct Reading<'a> {
 
 /// A metric, as OpenMetrics understands it: with points that differ in their labels.
 #[derive(Debug)]
-pub struct Metric {
-    pub name: &'static str,
-    pub kind: MetricKind,
-    pub help: &'static str,
-    pub points: Vec<Point>,
+struct Metric {
+    name: &'static str,
+    kind: MetricKind,
+    help: &'static str,
+    points: Vec<Point>,
 }
 
 /// The kind of a metric's numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MetricKind {
+enum MetricKind {
     /// 1, for its labels.
     Info,
-    /// A sum since the begin of the job.
+    /// A sum that only grows while the agent runs.
     Counter,
-    /// A sum since the agent began.
-    CounterOfAgent,
     /// Of the last reading.
     Gauge,
 }
 
 /// A number of a metric, with names and values of labels.
-pub type Point = (Vec<(&'static str, String)>, MetricValue);
+type Point = (Vec<(&'static str, String)>, MetricValue);
 
 /// A number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum MetricValue {
+enum MetricValue {
     Whole(u64),
     Real(f64),
 }
 
 impl Metric {
     /// The unit, which is the end of the name.
-    pub fn unit(&self) -> Option<&'static str> {
+    fn unit(&self) -> Option<&'static str> {
         ["seconds", "bytes", "ratio"].into_iter().find(|unit| self.name.ends_with(unit))
     }
 }
@@ -133,11 +131,6 @@ impl Metrics {
         if !gpus.is_empty() {
             lock(&self.0).gpus = gpus.to_vec();
         }
-    }
-
-    /// All of them.
-    pub fn all(&self) -> Vec<Metric> {
-        lock(&self.0).metrics()
     }
 }
 
@@ -206,7 +199,7 @@ impl State {
         let help = "Readings of the agent.";
         all.push(metric(
             "mpisee_readings",
-            MetricKind::CounterOfAgent,
+            MetricKind::Counter,
             help,
             alone(MetricValue::Whole(self.readings)),
         ));
@@ -273,8 +266,8 @@ impl State {
                 busy,
             ),
             metric("mpisee_gpu_memory_used_bytes", MetricKind::Gauge, "Memory in use.", used),
-            metric("mpisee_gpu_received_bytes", MetricKind::CounterOfAgent, received, of_links(0)),
-            metric("mpisee_gpu_sent_bytes", MetricKind::CounterOfAgent, sent, of_links(1)),
+            metric("mpisee_gpu_received_bytes", MetricKind::Counter, received, of_links(0)),
+            metric("mpisee_gpu_sent_bytes", MetricKind::Counter, sent, of_links(1)),
         ]
     }
 
@@ -307,7 +300,7 @@ impl MetricKind {
     fn in_text(self) -> (&'static str, &'static str) {
         match self {
             MetricKind::Info => ("info", "_info"),
-            MetricKind::Counter | MetricKind::CounterOfAgent => ("counter", "_total"),
+            MetricKind::Counter => ("counter", "_total"),
             MetricKind::Gauge => ("gauge", ""),
         }
     }

@@ -5,7 +5,6 @@ mod gpus;
 mod job;
 mod metrics;
 pub mod node;
-mod otlp;
 mod ranks;
 pub mod search;
 pub mod send;
@@ -24,7 +23,7 @@ use crate::units::{count, parse_seconds};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use gpus::Gpus;
-use job::{attributes, begin_of, beside_profile, identity, job_file};
+use job::{begin_of, beside_profile, identity, job_file};
 use metrics::{Metrics, Reading, Server};
 use mpisee_collect::process::raise_descriptor_limit;
 use mpisee_collect::segments::WorldSegments;
@@ -32,7 +31,6 @@ use mpisee_profile::options::{SERVER, TOKEN};
 use mpisee_profile::path_text::shell_path;
 use mpisee_profile::rows::{NodeRateRow, RateRow};
 use node::Node;
-use otlp::{Exporter, Source};
 use ranks::Ranks;
 use search::{Search, job_of};
 use send::Sending;
@@ -51,7 +49,6 @@ EXAMPLES:
   mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
   mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
-  mpisee-through agent --otlp=http://collector:4318        to a collector of OpenTelemetry
   MPISEE_TOKEN=… mpisee-through agent --to login:8080
                                           to mpisee-through serve on another host
   mpisee-through timeline app.timeline    what it has read, also while it runs";
@@ -90,10 +87,6 @@ pub struct AgentArgs {
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
     metrics: Option<SocketAddr>,
 
-    /// Send what is read to a collector of OpenTelemetry, as JSON over HTTP (default: where OTEL_EXPORTER_OTLP_ENDPOINT says, else
-    /// http://localhost:4318)
-    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    otlp: Option<String>,
     /// Send where the ranks are, and what they do, to mpisee-through serve, with the token in MPISEE_TOKEN (default: where
     /// MPISEE_SERVE says, if it is set)
     #[arg(long, value_name = "HOST:PORT")]
@@ -123,8 +116,6 @@ pub fn run(args: &AgentArgs) -> Result<Outcome> {
 
 fn read_jobs(args: &AgentArgs) -> Result<Outcome> {
     let mut held = args.held.and_then(alone::inherited);
-    // Before it waits for a job.
-    target(args)?;
     let server = args.metrics.map(Server::start).transpose()?;
     raise_descriptor_limit();
     signals::catch();
@@ -176,7 +167,6 @@ struct Agent<'a> {
     before: Vec<(u64, u64, f64)>,
     metrics: Option<Metrics>,
     missing: MissingRanks,
-    exporter: Option<Exporter>,
     sending: Option<Sending>,
     /// A sentence on files that could not be written.
     failed: Option<String>,
@@ -231,7 +221,6 @@ impl<'a> Agent<'a> {
         let node = Node::below(Path::new("/"), &mut history);
         let batch_job = program.job.as_deref();
         let offered = Metrics::new(&named, &host, batch_job);
-        let target = target(args)?;
         server.inspect(|server| server.show(&offered));
         let mut agent = Agent {
             search,
@@ -249,31 +238,14 @@ impl<'a> Agent<'a> {
             history,
             unrecorded_before: None,
             before: Vec::new(),
-            metrics: (server.is_some() || target.is_some()).then_some(offered),
+            metrics: server.is_some().then_some(offered),
             missing: MissingRanks::of(search.all(), job),
-            exporter: None,
             sending: None,
             failed: None,
         };
         agent.take_over(&host)?;
         agent.send_to(args)?;
-        agent.export_to(target, &named, attributes(&named, &host, batch_job))?;
         Ok(agent)
-    }
-
-    /// Begins to send metrics to a collector, if there is to be one.
-    fn export_to(
-        &mut self,
-        target: Option<otlp::Target>,
-        job: &JobFile,
-        attributes: BTreeMap<String, String>,
-    ) -> Result<()> {
-        let Some((target, metrics)) = target.zip(self.metrics.clone()) else { return Ok(()) };
-        // Sums count from where an earlier agent ended.
-        let since_ns = job.start_ns + (self.history.end_s() * 1e9) as u64;
-        let source = Source { metrics, since_ns, agent_since_ns: otlp::now_ns(), attributes };
-        self.exporter = Some(Exporter::start(target, source)?);
-        Ok(())
     }
 
     /// Begins to send to a server, if there is to be one.
@@ -515,7 +487,6 @@ impl<'a> Agent<'a> {
         self.about.notes.append(&mut self.node.notes);
         self.about.notes.append(&mut self.gpus.notes);
         self.about.notes.extend(self.failed.take());
-        self.about.notes.extend(self.exporter.take().and_then(Exporter::end));
         self.about.cpu_s = alone::cpu_s() - self.begun.cpu_s;
         self.about.wall_s = begin.elapsed().as_secs_f64();
         self.about.ended = why;
@@ -540,9 +511,4 @@ fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
     rate.time_s = (rate.time_s - time_s).max(0.0);
     rate.min_s = f64::NAN;
     rate.max_s = f64::NAN;
-}
-
-/// Where metrics are to be sent, if they are.
-fn target(args: &AgentArgs) -> Result<Option<otlp::Target>> {
-    args.otlp.as_ref().map(|url| otlp::Target::new(url, |name| std::env::var(name).ok())).transpose()
 }

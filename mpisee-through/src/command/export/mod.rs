@@ -3,9 +3,7 @@
 mod caliper;
 mod dot;
 mod graph;
-mod graphml;
 mod parquet;
-mod trace;
 
 use super::Outcome;
 use crate::output::printable;
@@ -21,12 +19,11 @@ use std::path::{Path, PathBuf};
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through export app.mpisee --parquet tables      tables/calls.parquet and others
-  mpisee-through export app.mpisee --perfetto app.json   a time line for ui.perfetto.dev
   mpisee-through export app.mpisee --hatchet app.json    for Hatchet and Thicket
   mpisee-through export app.mpisee --dot - | dot -Tsvg   the tree of communicators, drawn
-  mpisee-through export app.mpisee --graph ranks --graphml r.graphml   for Gephi or networkx";
+  mpisee-through export app.mpisee --graph ranks --dot r.dot   who sends to whom";
 
-/// Write the profile for other tools: Parquet, Perfetto, Graphviz, GraphML, Hatchet and Thicket.
+/// Write the profile for other tools: Parquet, Graphviz, Hatchet and Thicket.
 ///
 /// Several formats may be asked for at once. Files that exist are overwritten. docs/export.md says what each file has, and what tools it was
 /// tried with.
@@ -41,10 +38,6 @@ pub struct ExportArgs {
     #[arg(long, value_name = "DIR", group = "formats")]
     parquet: Option<PathBuf>,
 
-    /// Sampled collectives and messages on a time line with a track for each rank, as a trace in JSON
-    #[arg(long, value_name = "FILE", group = "formats")]
-    perfetto: Option<PathBuf>,
-
     /// Time, calls and bytes by region, communicator and operation, as JSON of Caliper
     #[arg(long, value_name = "FILE", group = "formats")]
     hatchet: Option<PathBuf>,
@@ -53,11 +46,7 @@ pub struct ExportArgs {
     #[arg(long, value_name = "FILE", group = "formats")]
     dot: Option<PathBuf>,
 
-    /// A graph in GraphML
-    #[arg(long, value_name = "FILE", group = "formats")]
-    graphml: Option<PathBuf>,
-
-    /// The graph of --dot and --graphml
+    /// The graph of --dot
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = GraphOf::Comms)]
     graph: GraphOf,
 }
@@ -73,7 +62,7 @@ enum GraphOf {
 
 /// Runs the command.
 pub fn run(args: &ExportArgs) -> Result<Outcome> {
-    let files = [&args.perfetto, &args.hatchet, &args.dot, &args.graphml];
+    let files = [&args.hatchet, &args.dot];
     if files.into_iter().flatten().filter(|file| is_stdout(file)).count() > 1 {
         bail!("only one file can be standard output (-); name the others");
     }
@@ -81,29 +70,18 @@ pub fn run(args: &ExportArgs) -> Result<Outcome> {
     if let Some(folder) = &args.parquet {
         say(folder, &parquet::write(view.profile(), folder)?)?;
     }
-    if let Some(file) = &args.perfetto {
-        let trace = trace::Trace::read(&view)?;
-        into(file, |out| trace.write(&view, out))?;
-        say(file, &trace.sentence())?;
-    }
     if let Some(file) = &args.hatchet {
         let tree = caliper::CallTree::read(&view)?;
         into(file, |out| tree.write(&view, out))?;
         say(file, &tree.sentence())?;
     }
-    if args.dot.is_some() || args.graphml.is_some() {
+    if let Some(file) = &args.dot {
         let graph = match args.graph {
             GraphOf::Comms => Graph::of_comms(&view)?,
             GraphOf::Ranks => Graph::of_ranks(&view)?,
         };
-        if let Some(file) = &args.dot {
-            into(file, |out| dot::write(&graph, out))?;
-            say(file, &graph.sentence())?;
-        }
-        if let Some(file) = &args.graphml {
-            into(file, |out| graphml::write(&graph, out))?;
-            say(file, &graph.sentence())?;
-        }
+        into(file, |out| dot::write(&graph, out))?;
+        say(file, &graph.sentence())?;
     }
     Ok(Outcome::Done)
 }
