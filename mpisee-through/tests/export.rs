@@ -2,9 +2,7 @@
 
 mod support;
 
-use mpisee_profile::rows::{
-    CallRow, RankRow, Row, TABLES,
-};
+use mpisee_profile::rows::{CallRow, RankRow, Row, TABLES};
 use mpisee_profile::{FORMAT_VERSION, Profile};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;

@@ -184,7 +184,8 @@ pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: Messag
     if end == MessageEnd::Received && is_wildcard(ends) && ends.peer() != constant::PROC_NULL {
         unorder(communicator.id, end, ends);
     }
-    let slot = CommRank::from_mpi(ends.peer()).map(|peer| find(recorder, communicator, end, peer, ends.tag()));
+    let slot =
+        CommRank::from_mpi(ends.peer()).map(|peer| find(recorder, communicator, end, peer, ends.tag()));
     let Some(slot) = slot.filter(|slot| !ptr::eq(*slot, &NOT_KEPT)) else { return 0 };
     let number = samples::number(slot);
     if number == 0 {
@@ -411,10 +412,7 @@ mod tests {
         assert_eq!(left_out(communicator, MessageEnd::Received, 1, any_tag), with_first);
         assert_eq!(left_out(communicator, MessageEnd::Received, 1, any_tag), nothing);
         assert_eq!(left_out(communicator, MessageEnd::Received, 1, 5), nothing);
-        assert_eq!(
-            left_out(communicator, MessageEnd::Received, any, 6),
-            [false, false, true, false, false]
-        );
+        assert_eq!(left_out(communicator, MessageEnd::Received, any, 6), [false, false, true, false, false]);
         assert_eq!(left_out(communicator, MessageEnd::Received, 2, 6), nothing);
         assert_eq!(
             left_out(communicator, MessageEnd::Received, any, any_tag),

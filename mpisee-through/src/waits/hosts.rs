@@ -80,11 +80,6 @@ impl Clocks {
         self.offsets[host].1.correct(time_s - self.bases_ns[host] as f64 / 1e9)
     }
 
-    /// The first of the hosts with which the clock of this one is joined; none of a host without samples.
-    pub fn joined_to(&self, host: usize) -> Option<usize> {
-        (self.bases_ns[host] != u64::MAX).then(|| self.offsets[host].0)
-    }
-
     /// How far off the common clock may be on the host, in seconds.
     pub fn uncertainty_s(&self, host: usize) -> f64 {
         self.offsets[host].1.uncertainty_s

@@ -239,15 +239,6 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     Ok(report)
 }
 
-/// The clocks of the run's hosts, joined by the samples of the profile.
-pub fn clocks(view: &ProfileView) -> Result<Clocks> {
-    let ranks = view.ranks("the arrival of single ranks")?;
-    need_samples(view.profile())?;
-    let mut clocks = Clocks::new(ranks.iter().map(|row| (row.rank, row.host.as_str())));
-    Samples::read(view, &mut clocks)?;
-    Ok(clocks)
-}
-
 /// The samples of a profile, joined over ranks.
 struct Samples {
     collectives: Vec<Collective>,

@@ -5,7 +5,6 @@ use mpisee_collect::{process, ticks};
 use mpisee_profile::options::Options;
 use mpisee_profile::run::rfc3339;
 use mpisee_profile::segment::snapshot::Program;
-use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
