@@ -30,7 +30,6 @@ use mpisee_profile::segment::streams::{
 use mpisee_profile::segment::{SlotKey, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};

@@ -11,6 +11,7 @@ use crate::naming;
 use crate::recording::Recorder;
 use crate::recording::streams;
 use crate::recording::unfinished::{self, CompletingCall};
+use crate::state::cached_call::Envelope;
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Owner, RequestKind, RequestRef, RequestState};
