@@ -1,14 +1,31 @@
 //! Late ranks that waited for others themselves, in other operations: they may be late because of that, and the
 //! cause is with those for whom they waited.
+//!
+//! Some waits are measured. Of other calls the time alone is known: where a late rank spent more in them than those
+//! that wait for it, it may have waited there.
 
-use super::{Report, Waiting};
+use super::messages::Class;
+use super::{Report, Waiting, is_poll};
 use crate::units::time;
-use mpisee_profile::RankSet;
+use mpisee_profile::{Operation, OperationKind, RankSet};
+use std::collections::{BTreeMap, HashMap};
 
 /// A rank may be late because it waited elsewhere for this part of the time by which it is late, or longer.
 const MAY_EXPLAIN: f64 = 0.5;
 
-/// Late ranks that waited themselves.
+/// A communicator and an operation, by their numbers.
+type Place = [u32; 2];
+
+/// The time of ranks in MPI by communicator and operation, exact sums.
+#[derive(Default)]
+pub struct MpiTimes {
+    pub comms: Vec<String>,
+    pub calls: Vec<String>,
+    /// By rank; in seconds.
+    pub each_s: HashMap<u32, Vec<(Place, f64)>>,
+}
+
+/// Late ranks that waited themselves, or may have.
 pub struct Elsewhere {
     pub ranks: Vec<u32>,
     /// The communicator on which they waited longest, if that is known.
@@ -17,27 +34,35 @@ pub struct Elsewhere {
     pub text: String,
 }
 
-/// How long a rank waited outside of the operation in which it is late, in seconds.
+/// How long a rank waited for others outside of the operation in which it is late, as far as measured.
 struct Waited<'r> {
-    for_others_s: f64,
+    all_s: f64,
     /// The operation with most of that, and how much.
     most: Option<(&'r Waiting, f64)>,
-    /// In calls that test or probe, where for whom is not seen.
-    in_polls_s: f64,
 }
 
-/// The late members of an operation, by position, that waited elsewhere; none if none did.
+/// The late members of an operation, by position, that waited elsewhere or may have; none if none did.
 pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewhere> {
-    let may_be_explained = |&&position: &&usize| {
-        let rank = operation.members[position].rank;
-        let late_s = late_by_s(operation, position);
-        let Waited { for_others_s, in_polls_s, .. } = waited(report, operation, rank);
-        late_s > 0.0 && for_others_s + in_polls_s >= MAY_EXPLAIN * late_s
+    let late_s = |rank: u32| {
+        let position = operation.members.iter().position(|member| member.rank == rank);
+        position.map_or(0.0, |position| late_by_s(operation, position))
     };
-    let ranks: Vec<u32> =
-        late.iter().filter(may_be_explained).map(|&position| operation.members[position].rank).collect();
-    let (text, comm) = sentence(report, operation, &ranks)?;
-    Some(Elsewhere { ranks, comm, text })
+    let ranks = late.iter().map(|&position| operation.members[position].rank);
+    let ranks: Vec<u32> = ranks.filter(|&rank| late_s(rank) > 0.0).collect();
+    let more = MoreInMpi::new(report, operation);
+    let may_explain = |&rank: &u32| {
+        let waited_s = waited(report, operation, rank).all_s + more.in_polls_s(rank);
+        waited_s.max(more.all_s(rank)) >= MAY_EXPLAIN * late_s(rank)
+    };
+    let (waited, longer): (Vec<u32>, Vec<u32>) = ranks.into_iter().filter(may_explain).partition(|&rank| {
+        let waited_s = waited(report, operation, rank).all_s;
+        waited_s > 0.0 && waited_s >= more.in_polls_s(rank).max(MAY_EXPLAIN * more.all_s(rank))
+    });
+    let measured = measured_sentence(report, operation, &waited);
+    let (measured, comm) = measured.map_or((None, None), |(text, comm)| (Some(text), Some(comm)));
+    let texts: Vec<String> = measured.into_iter().chain(more.sentence(&longer)).collect();
+    let ranks = [waited, longer].concat();
+    (!ranks.is_empty()).then(|| Elsewhere { ranks, comm, text: texts.join(" ") })
 }
 
 /// By how much the member is late in all calls together, in seconds: the time that it caused, by the number of those who waited.
@@ -54,15 +79,11 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
     // Of several communicators together, none of theirs is another one.
     let is_other =
         |one: &&Waiting| one.call != operation.call || operation.others == 0 && one.comm != operation.comm;
-    let mut waited = Waited {
-        for_others_s: 0.0,
-        most: None,
-        in_polls_s: report.polls_s.get(&rank).copied().unwrap_or(0.0),
-    };
+    let mut waited = Waited { all_s: 0.0, most: None };
     for one in report.operations.iter().filter(is_other) {
         let member = one.members.iter().find(|member| member.rank == rank);
         let suffered_s = member.and_then(|member| member.suffered).map_or(0.0, |suffered| suffered.total);
-        waited.for_others_s += suffered_s;
+        waited.all_s += suffered_s;
         if suffered_s > waited.most.map_or(0.0, |(_, most_s)| most_s) {
             waited.most = Some((one, suffered_s));
         }
@@ -72,42 +93,114 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
 
 /// `Rank 2 itself waited 1.01 s for others, most of it in messages on W, and may be late because of
 /// that.`, and the communicator.
-fn sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<(String, Option<String>)> {
+fn measured_sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<(String, String)> {
     let each: Vec<Waited<'_>> = ranks.iter().map(|&rank| waited(report, operation, rank)).collect();
-    let for_others_s: f64 = each.iter().map(|one| one.for_others_s).sum();
-    let in_polls_s: f64 = each.iter().map(|one| one.in_polls_s).sum();
-    let most =
-        each.iter().filter_map(|one| one.most).max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s));
+    let all_s: f64 = each.iter().map(|one| one.all_s).sum();
+    let most = each.iter().filter_map(|one| one.most);
+    let (one, _) = most.max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
+    let itself = if ranks.len() == 1 { "itself" } else { "themselves" };
+    let text = format!(
+        "{} {itself} waited {} for others, most of it in {} on {}, and may be late because of that.",
+        named(ranks),
+        time(all_s),
+        one.call,
+        one.comm
+    );
+    Some((text, one.comm.clone()))
+}
+
+/// The time of members in other calls of MPI beside that of those who wait in the operation.
+struct MoreInMpi<'r> {
+    times: &'r MpiTimes,
+    operation: &'r Waiting,
+    /// The mean of those who wait, each by how long it does, in seconds.
+    of_waiting_s: BTreeMap<Place, f64>,
+}
+
+impl<'r> MoreInMpi<'r> {
+    fn new(report: &'r Report, operation: &'r Waiting) -> Self {
+        let mut more = MoreInMpi { times: &report.mpi, operation, of_waiting_s: BTreeMap::new() };
+        let suffered = operation.members.iter().filter_map(|one| Some((one.rank, one.suffered?.total)));
+        let all_s: f64 = suffered.clone().map(|(_, suffered_s)| suffered_s).sum();
+        let mut means_s: BTreeMap<Place, f64> = BTreeMap::new();
+        for (rank, suffered_s) in suffered.filter(|_| all_s > 0.0) {
+            for (place, time_s) in more.places(rank) {
+                *means_s.entry(place).or_default() += time_s * suffered_s / all_s;
+            }
+        }
+        more.of_waiting_s = means_s;
+        more
+    }
+
+    /// The time of a rank by places that are none of the operation's own.
+    fn places(&self, rank: u32) -> impl Iterator<Item = (Place, f64)> + '_ {
+        let all = self.times.each_s.get(&rank).into_iter().flatten().copied();
+        all.filter(|(place, _)| self.is_elsewhere(*place))
+    }
+
+    fn is_elsewhere(&self, [comm, call]: Place) -> bool {
+        let (comm, call) = (&self.times.comms[comm as usize], self.times.calls[call as usize].as_str());
+        let is_of_comm = self.operation.others > 0 || *comm == self.operation.comm;
+        let kind = Operation::from_name(call).filter(|one| !is_poll(*one)).map(Operation::kind);
+        let completes = Class::of(call).is_some() || kind == Some(OperationKind::Completion);
+        let is_own = match self.operation.is_of_messages() {
+            true => completes || kind == Some(OperationKind::PointToPoint),
+            false => call == self.operation.call || self.operation.is_nonblocking && completes,
+        };
+        !(is_of_comm && is_own)
+    }
+
+    /// How much longer a rank was in those that test or probe for messages, in seconds.
+    fn in_polls_s(&self, rank: u32) -> f64 {
+        let is_poll_at =
+            |place: &Place| Operation::from_name(&self.times.calls[place[1] as usize]).is_some_and(is_poll);
+        let own_s: f64 = self.places(rank).filter(|(place, _)| is_poll_at(place)).map(|(_, s)| s).sum();
+        let mean_s: f64 =
+            self.of_waiting_s.iter().filter(|(place, _)| is_poll_at(place)).map(|(_, s)| s).sum();
+        (own_s - mean_s).max(0.0)
+    }
+
+    /// How much longer a rank was in such calls, in seconds; negative where it was there less.
+    fn all_s(&self, rank: u32) -> f64 {
+        let own_s: f64 = self.places(rank).map(|(_, time_s)| time_s).sum();
+        own_s - self.of_waiting_s.values().sum::<f64>()
+    }
+
+    /// `Rank 2 was 1.50 s longer in other calls of MPI than those that wait for it, most of that in MPI_Barrier on W_i1, and may be
+    /// late because of waiting there.`
+    fn sentence(&self, ranks: &[u32]) -> Option<String> {
+        let mut more_s: BTreeMap<Place, f64> = BTreeMap::new();
+        for (place, time_s) in ranks.iter().flat_map(|&rank| self.places(rank)) {
+            *more_s.entry(place).or_default() += time_s;
+        }
+        let mean_s = |place: &Place| self.of_waiting_s.get(place).copied().unwrap_or(0.0);
+        let count = ranks.len() as f64;
+        let most = more_s.iter().map(|(place, time_s)| (place, time_s - count * mean_s(place)));
+        let ([comm, call], _) = most.max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
+        let all_s = ranks.iter().map(|&rank| self.all_s(rank)).sum::<f64>() / count;
+        let (was, it) = if ranks.len() == 1 { ("was", "it") } else { ("were each", "them") };
+        Some(format!(
+            "{} {was} {} longer in other calls of MPI than those that wait for {it}, most of that in {} on {}, and may be late \
+             because of waiting there.",
+            named(ranks),
+            time(all_s),
+            self.times.calls[*call as usize],
+            self.times.comms[*comm as usize]
+        ))
+    }
+}
+
+/// `Rank 2`, `Ranks 2-3, 7`.
+fn named(ranks: &[u32]) -> String {
     let set: RankSet = ranks.iter().copied().collect();
-    let who = set.to_string().replace(',', ", ");
-    let (who, itself) = match ranks {
-        [] => return None,
-        [_] => (format!("Rank {who}"), "itself"),
-        _ => (format!("Ranks {who}"), "themselves"),
-    };
-    Some(match most.filter(|_| for_others_s >= in_polls_s) {
-        Some((one, _)) => {
-            let text = format!(
-                "{who} {itself} waited {} for others, most of it in {} on {}, and may be late because of that.",
-                time(for_others_s),
-                one.call,
-                one.comm
-            );
-            (text, Some(one.comm.clone()))
-        }
-        None => {
-            let text = format!(
-                "{who} spent {} in calls that test or probe for messages, and may be late because of waiting there.",
-                time(in_polls_s)
-            );
-            (text, None)
-        }
-    })
+    let noun = if ranks.len() == 1 { "Rank" } else { "Ranks" };
+    format!("{noun} {}", set.to_string().replace(',', ", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::fixtures::{operation, report};
+    use super::super::messages::MESSAGES;
     use super::*;
 
     /// Ranks 2 and 3 are late by 0.4 s, for which 0 and 1 wait.
@@ -129,15 +222,37 @@ mod tests {
     #[test]
     fn waits_that_are_short_beside_the_lateness_do_not_explain_it() {
         let pair = operation("W_s1.2", "MPI_Allreduce", &[(2, 0.0, 0.19), (3, 0.19, 0.0)]);
-        let report = report(vec![on_world(), pair], &[(3, 0.1)]);
+        let report = report(vec![on_world(), pair], &[(3, "W", "MPI_Iprobe", 0.1)]);
         assert!(of(&report, &report.operations[0], &[2, 3]).is_none());
     }
 
     #[test]
-    fn waits_may_be_in_calls_that_ask_for_messages() {
-        let report = report(vec![on_world()], &[(2, 0.9), (3, 0.6)]);
+    fn waits_may_be_in_calls_of_which_the_time_alone_is_known() {
+        let times = [
+            (0, "W", "MPI_Allgather", 2.0),
+            (1, "W", "MPI_Allgather", 2.0),
+            (2, "W", "MPI_Allgather", 2.0),
+            (2, "W", "MPI_Iprobe", 0.9),
+            // Its own calls of the operation, and no more elsewhere than those that wait.
+            (3, "W", "MPI_Allreduce", 3.0),
+            (3, "W", "MPI_Allgather", 2.1),
+        ];
+        let report = report(vec![on_world()], &times);
         let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
-        let expected = "Ranks 2-3 spent 1.50 s in calls that test or probe for messages, and may be late because of waiting there.";
-        assert_eq!((found.ranks, found.text.as_str()), (vec![2, 3], expected));
+        let expected = "Rank 2 was 900 ms longer in other calls of MPI than those that wait for it, most of that in MPI_Iprobe on W, \
+                        and may be late because of waiting there.";
+        assert_eq!((found.ranks, found.text.as_str()), (vec![2], expected));
+    }
+
+    #[test]
+    fn of_messages_the_same_communicators_calls_are_the_operations_own() {
+        let messages = operation("W", MESSAGES, &[(0, 0.0, 0.8), (1, 0.0, 0.8), (2, 1.6, 0.0)]);
+        let own = report(vec![messages.clone()], &[(2, "W", "MPI_Waitall", 0.9), (2, "W", "MPI_Send", 0.5)]);
+        assert!(of(&own, &own.operations[0], &[2]).is_none());
+        for place in [("W_d1", "MPI_Waitall"), ("W", "MPI_Test"), ("W", "MPI_Bcast")] {
+            let other = report(vec![messages.clone()], &[(2, place.0, place.1, 0.9)]);
+            let found = of(&other, &other.operations[0], &[2]).unwrap();
+            assert!(found.text.contains(&format!("{} on {}", place.1, place.0)), "{}", found.text);
+        }
     }
 }

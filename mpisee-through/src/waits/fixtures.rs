@@ -1,5 +1,6 @@
 //! Reports to test with.
 
+use super::elsewhere::MpiTimes;
 use super::{Estimate, Member, Report, Waiting};
 use std::collections::BTreeMap;
 
@@ -29,8 +30,20 @@ pub fn operation(comm: &str, call: &str, members: &[(u32, f64, f64)]) -> Waiting
     }
 }
 
-/// A report of these, and of seconds in polls by rank.
-pub fn report(operations: Vec<Waiting>, polls_s: &[(u32, f64)]) -> Report {
+/// A report of these, and of seconds in calls by rank, communicator and operation.
+pub fn report(operations: Vec<Waiting>, times: &[(u32, &str, &str, f64)]) -> Report {
+    let mut mpi = MpiTimes::default();
+    let number = |names: &mut Vec<String>, name: &str| {
+        let known = names.iter().position(|known| known == name);
+        known.unwrap_or_else(|| {
+            names.push(name.to_owned());
+            names.len() - 1
+        }) as u32
+    };
+    for &(rank, comm, call, time_s) in times {
+        let place = [number(&mut mpi.comms, comm), number(&mut mpi.calls, call)];
+        mpi.each_s.entry(rank).or_default().push((place, time_s));
+    }
     Report {
         operations,
         together: Vec::new(),
@@ -38,7 +51,7 @@ pub fn report(operations: Vec<Waiting>, polls_s: &[(u32, f64)]) -> Report {
         uncertainty_s: vec![0.0],
         collective_s: BTreeMap::new(),
         message_s: BTreeMap::new(),
-        polls_s: polls_s.iter().copied().collect(),
+        mpi,
         without_times: BTreeMap::new(),
         messages: 0,
         left_out: BTreeMap::new(),

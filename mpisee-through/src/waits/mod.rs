@@ -32,6 +32,7 @@ use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use collective::{CallKey, Collective, Means, Silent};
+use elsewhere::MpiTimes;
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
 pub use hosts::Clocks;
@@ -173,8 +174,8 @@ pub struct Report {
     pub collective_s: BTreeMap<String, f64>,
     /// The same in calls about messages; nothing if the profile has no sample of these.
     pub message_s: BTreeMap<String, f64>,
-    /// By rank, the time in calls that test or probe for messages, in seconds; a wait in these is not seen.
-    pub polls_s: BTreeMap<u32, f64>,
+    /// The time of ranks in all of MPI, to look for waits that are not measured.
+    mpi: MpiTimes,
     /// Messages without times by the reason, and the ranks at fault; of the chosen communicators.
     pub without_times: BTreeMap<WithoutTimes, (u64, BTreeSet<u32>)>,
     /// All their messages.
@@ -210,7 +211,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
         uncertainty_s,
         collective_s: BTreeMap::new(),
         message_s: BTreeMap::new(),
-        polls_s: BTreeMap::new(),
+        mpi: MpiTimes::default(),
         without_times: BTreeMap::new(),
         messages: 0,
         left_out: samples.left_out,
@@ -234,7 +235,7 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
     }
     report.left_out.retain(|_, operations| !operations.is_empty());
     report.collective_s = calls.collective_s;
-    report.polls_s = calls.polls_s;
+    report.mpi = calls.mpi;
     report.cut_off = report.cut_off.take().or(calls.cut_off);
     Ok(report)
 }
@@ -415,19 +416,20 @@ struct Calls {
     collective_s: BTreeMap<String, f64>,
     /// The time in calls about messages by communicator and rank.
     of_messages: Map<String, Map<u32, Times>>,
-    polls_s: BTreeMap<u32, f64>,
+    mpi: MpiTimes,
     cut_off: Option<ProfileError>,
 }
 
 impl Calls {
     fn read(view: &ProfileView, filter: &CallFilter) -> Result<Self> {
-        let of_comms = CallFilter::of(filter.comms.clone());
-        let mut groups = view.group(&of_comms, By { comm: true, rank: true, call: true, ..By::default() })?;
+        // Ranks may have waited on communicators that are not chosen.
+        let mut groups =
+            view.group(&CallFilter::default(), By { comm: true, rank: true, call: true, ..By::default() })?;
         let mut calls = Calls {
             of_rank: HashMap::new(),
             collective_s: BTreeMap::new(),
             of_messages: Map::new(),
-            polls_s: BTreeMap::new(),
+            mpi: MpiTimes::default(),
             cut_off: groups.cut_off.take(),
         };
         for (key, cell) in &groups.cells {
@@ -438,14 +440,17 @@ impl Calls {
             let time_s = seconds(cell.time_ns);
             let of_messages = calls.of_messages.entry_ref(comm).or_default().entry(key.rank).or_default();
             add_time(of_messages, operation, time_s);
-            if is_poll(operation) {
-                *calls.polls_s.entry(key.rank).or_default() += time_s;
+            if !is_begin_or_end(operation) {
+                calls.mpi.each_s.entry(key.rank).or_default().push(([key.comm, key.call], time_s));
             }
-            if operation.kind() == OperationKind::Collective && filter.takes_call(call) {
+            let is_chosen = view.processes().takes_comm(&filter.comms, comm) && filter.takes_call(call);
+            if operation.kind() == OperationKind::Collective && is_chosen {
                 calls.of_rank.insert((comm.to_owned(), call.to_owned(), key.rank), (cell.calls, time_s));
                 *calls.collective_s.entry(comm.to_owned()).or_insert(0.0) += time_s;
             }
         }
+        calls.mpi.comms = groups.comms;
+        calls.mpi.calls = groups.calls;
         Ok(calls)
     }
 
@@ -471,6 +476,11 @@ impl Calls {
         };
         comms.map(|comm| (comm.clone(), time_s(comm))).collect()
     }
+}
+
+/// Returns whether it is called before, or after, all that may make a rank late.
+fn is_begin_or_end(operation: Operation) -> bool {
+    ["MPI_Init", "MPI_Init_thread", "MPI_Finalize"].contains(&operation.name())
 }
 
 /// Returns whether a program may wait by such calls, one after the other, and samples do not show for whom.

@@ -8,12 +8,12 @@ use super::at;
 use super::cause::{Caused, WAITING};
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
-use super::work::Beside;
+use super::work::{self, Beside};
 use crate::units::time;
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting, most_of_one};
-use mpisee_profile::{Operation, OperationKind};
+use mpisee_profile::{Operation, OperationKind, RankSet};
 use std::collections::BTreeSet;
 
 /// Waiting on like communicators below this share of the run is no finding.
@@ -312,12 +312,11 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
 
     /// Finding, advice and the rest of the evidence where ranks stand out, with these ranks.
     fn describe_named(&self) -> (String, String, String, BTreeSet<u32>) {
-        let ranks = self.late_ranks();
-        let names: BTreeSet<&str> = self.all_sentences().map(|one| one.whom.as_str()).collect();
-        let whom = match names.first() {
-            Some(&only) if names.len() == 1 => only,
-            _ => "these ranks",
-        };
+        let beside = self.beside();
+        let explaining =
+            beside.as_ref().map_or_else(BTreeSet::new, |beside| beside.explaining(self.named_s()));
+        let ranks = self.causes(&explaining);
+        let whom = self.whom(&ranks);
         let kinds: BTreeSet<&str> = self.all_sentences().map(|one| one.kind).collect();
         let in_messages = self.sentences[0].is_empty();
         let is_of = |end: &&EndText| in_messages && kinds.iter().all(|kind| end.kinds.contains(kind));
@@ -339,14 +338,14 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
             },
             |end| end.advice.to_owned(),
         );
-        let beside = self.beside();
         let advice = match &beside {
-            Some(beside) if beside.explains(self.named_s()) => format!(
+            Some(_) if !explaining.is_empty() => format!(
                 "What {does} outside of MPI takes longer than with the others, by enough to explain half of the waiting or more: see \
                  whether the work can be divided anew, or what is slow there, as input, output or the node."
             ),
             Some(_) if self.may_only_pass_it_on() => format!(
-                "Look first for whom {waited} there: the cause may be with those, who have a finding of their own if they stand out."
+                "Look first for whom {waited} there: the cause may be with those, who have a finding of their own if they stand out.{}",
+                self.most_work()
             ),
             _ => otherwise,
         };
@@ -355,11 +354,41 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
 
     /// The time outside of MPI of the ranks that stand out, beside that of the others.
     fn beside(&self) -> Option<Beside> {
-        Beside::of(self.facts, self.late_ranks(), &self.members())
+        Beside::of(self.facts, &self.late_ranks(), &self.members())
     }
 
     fn explains_by_work(&self) -> bool {
-        self.beside().is_some_and(|beside| beside.explains(self.named_s()))
+        self.beside().is_some_and(|beside| !beside.explaining(self.named_s()).is_empty())
+    }
+
+    /// The ranks that stand out, without those that only pass on what `explaining` ones have to do.
+    fn causes(&self, explaining: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let late = self.late_ranks();
+        let waited: BTreeSet<u32> = self.all_sentences().flat_map(|one| one.waited.iter().copied()).collect();
+        match !explaining.is_empty() && late.difference(explaining).all(|rank| waited.contains(rank)) {
+            true => explaining.clone(),
+            false => late,
+        }
+    }
+
+    /// These ranks in words.
+    fn whom(&self, ranks: &BTreeSet<u32>) -> String {
+        let names: BTreeSet<&str> = self.all_sentences().map(|one| one.whom.as_str()).collect();
+        match names.first() {
+            Some(&only) if names.len() == 1 && *ranks == self.late_ranks() => only.to_owned(),
+            _ if ranks.len() == 1 => format!("rank {}", ranks.iter().copied().collect::<RankSet>()),
+            _ => "these ranks".to_owned(),
+        }
+    }
+
+    /// The member that is outside of MPI longest, if its time explains the waiting, in a sentence after others.
+    fn most_work(&self) -> String {
+        let members = self.members();
+        let rows = self.facts.processes.ranks().iter().filter(|row| members.contains(&row.rank));
+        let most = rows.max_by(|one, other| work::outside(one)[1].total_cmp(&work::outside(other)[1]));
+        let beside = most.and_then(|most| Beside::of(self.facts, &[most.rank].into(), &members));
+        let beside = beside.filter(|beside| !beside.explaining(self.named_s()).is_empty());
+        beside.map_or_else(String::new, |beside| format!(" {}", beside.sentence()))
     }
 
     /// Returns whether all of these ranks waited for others elsewhere, so that the cause may be

@@ -269,6 +269,9 @@ impl Joined {
             (WithoutTimes::Unordered, rank)
         } else if let Some(rank) = find(&|rank, end| end.is_none() && self.full.contains(&rank)) {
             (WithoutTimes::Full, rank)
+        } else if let Some(rank) = find(&|_, end| end.is_none()) {
+            // A rank numbers none of the messages that wildcards took.
+            (WithoutTimes::Unordered, rank)
         } else {
             (WithoutTimes::Unequal, key.from)
         }
@@ -382,6 +385,16 @@ mod tests {
             assert_eq!(joined.left_out, BTreeMap::from([((0, reason.0, reason.1), messages)]));
             assert_eq!(joined.messages[&(0, 3)], messages);
             assert!(joined.uncovered.contains(&(0, 3, false)) && joined.uncovered.contains(&(0, 5, true)));
+        }
+    }
+
+    #[test]
+    fn an_end_without_numbers_does_not_know_their_order() {
+        for (lacking, rank) in [(0, 3), (1, 5)] {
+            let mut tables = tables(vec![sighting(0, lacking == 0)], [(10, true); 2]);
+            tables.streams.values_mut().for_each(|ends| ends[lacking] = None);
+            let left_out = join(&mut tables).left_out;
+            assert_eq!(left_out, BTreeMap::from([((0, WithoutTimes::Unordered, rank), 10)]));
         }
     }
 
