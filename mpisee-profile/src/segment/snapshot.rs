@@ -331,9 +331,15 @@ impl Snapshot {
     }
 
     /// The threads that have made a recorded call, as many as lived at once: one that begins takes
-    /// the slot of one that has ended.
+    /// the slot of one that has ended. One that only began and ended MPI has made none.
     pub fn threads(&self) -> usize {
-        self.active_calls.len() + self.last_returns.len()
+        match &self.callers {
+            Some(callers) => {
+                let counted = BTreeSet::from_iter(callers.iter().map(|(_, thread)| thread)).len();
+                counted.max(self.active_calls.len())
+            }
+            None => self.active_calls.len() + self.last_returns.len(),
+        }
     }
 
     /// When the process ended MPI; if it did not, its last sign of life: the last count or log record of a new kind,

@@ -138,6 +138,14 @@ fn threads_that_do_not_call_mpi_change_nothing(mpi: &Mpi) {
 }
 
 #[case]
+fn a_thread_that_only_begins_and_ends_mpi_has_no_part(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/one_worker").ranks(2).profiled();
+    let ranks = &finished.tables().ranks;
+    assert_eq!(ranks.iter().map(|row| row.mpi_threads).collect::<Vec<_>>(), [Some(1); 2]);
+    finished.check();
+}
+
+#[case]
 fn a_region_has_the_threads_that_call_in_it(mpi: &Mpi) {
     let expected = [("all", 5), ("first", 2), ("first/second", 1), ("silent", 0)];
     let run = || Run::new(mpi, "threads/some_regions").ranks(2);

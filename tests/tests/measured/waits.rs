@@ -155,3 +155,21 @@ fn nobody_is_blamed_where_nobody_is_late(mpi: &Mpi) {
     let is_even = expected[&0][0].max(expected[&1][0]) < 0.6 * (expected[&0][0] + expected[&1][0]);
     assert!(findings.is_empty() || !is_even, "{findings:?}, {expected:?}");
 }
+
+/// Ranks that wait for the late one in calls of which no waits are known are not accused in its place.
+#[case]
+fn who_passes_a_wait_on_is_said_to_have_waited(mpi: &Mpi) {
+    for kind in ["bcast", "scatter", "fence", "split", "wildcard"] {
+        let finished = Run::new(mpi, "waits/passed_on").ranks(4).argument(kind).profiled();
+        let profile = finished.directory().display().to_string();
+        let output = through(&["waits", "--format", "json", "--call", "MPI_Barrier", &profile]);
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+        let findings = document["findings"].as_array().unwrap_or_else(|| panic!("{document}"));
+        let late: Vec<&serde_json::Value> = findings.iter().filter(|one| one["ranks"] != "").collect();
+        assert!(!late.is_empty(), "{kind}: {document}");
+        for one in late {
+            let text = one["text"].as_str().unwrap_or_else(|| panic!("{one}"));
+            assert!(one["ranks"] == "2" || text.contains("may be late because of"), "{kind}: {text}");
+        }
+    }
+}
