@@ -153,7 +153,9 @@ fn nobody_is_blamed_where_nobody_is_late(mpi: &Mpi) {
     let expected = true_waits(&finished);
     assert_eq!(answer.len(), 2);
     let is_even = expected[&0][0].max(expected[&1][0]) < 0.6 * (expected[&0][0] + expected[&1][0]);
-    assert!(findings.is_empty() || !is_even, "{findings:?}, {expected:?}");
+    // Waiting may grow, where the machine has more to do after a while.
+    let blames = findings.iter().any(|(_, ranks)| !ranks.is_empty());
+    assert!(!blames || !is_even, "{findings:?}, {expected:?}");
 }
 
 /// Ranks that wait for the late one in calls of which no waits are known are not accused in its place.
