@@ -176,7 +176,9 @@ fn say_if_unprofiled() {
              statically, or whose functions are asked of the library, is not seen"
         ));
     }
-    if is_program() && (was_alone || is_worker) {
+    // One that it has not waited for may record yet. The standby sees that, and says later what there is to say.
+    let is_alone = was_alone && !has_children();
+    if is_program() && (is_alone || is_worker) {
         let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
         say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
     }
@@ -288,6 +290,14 @@ impl Left {
 
 fn processes(count: usize) -> String {
     format!("{count} {}", if count == 1 { "process" } else { "processes" })
+}
+
+/// Returns whether there are children that this process has not waited for.
+fn has_children() -> bool {
+    let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the structure is valid for writing. By the flags, the call neither waits nor takes the end of a child from the program.
+    unsafe { libc::waitid(libc::P_ALL, 0, about.as_mut_ptr(), flags) == 0 }
 }
 
 /// Page faults of the children that this process waited for.

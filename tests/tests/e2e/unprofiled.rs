@@ -76,6 +76,35 @@ fn a_program_that_closes_its_stderr_at_its_end_is_reported(mpi: &Mpi) {
     assert!((0..TRIES).any(|_| is_reported()));
 }
 
+/// A program run without a launcher. Open MPI as root needs these variables.
+fn alone(mpi: &Mpi) -> Command {
+    let mut command = Command::new(mpisee());
+    command.args(["--flavour", &mpi.name]);
+    command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+/// The program ends before the one that it started calls MPI_Init.
+#[case]
+fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/late_child");
+    let of_shell = ["bash", "-c", "\"$0\" $$ & exit 2"];
+    for command in [&[][..], &of_shell] {
+        let ended = Ended::of(alone(mpi).args(command).arg(&program));
+        let [said] = ended.said()[..] else { panic!("{command:?}: {}", ended.stderr) };
+        assert!(ended.code == Some(2) && said.starts_with("mpisee: profile of 1 rank in "), "{said}");
+        assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 353);
+    }
+}
+
+/// Open MPI 4 starts a daemon for a process that has no launcher. It inherits the process's environment and outlives it.
+#[case]
+fn a_process_without_a_launcher_whose_daemon_outlives_it_is_reported(mpi: &Mpi) {
+    let program = mpi.compile("lifecycle/launched");
+    let said = sentence(alone(mpi).args(["env", "-u", "LD_PRELOAD"]).arg(program));
+    assert!(said.starts_with("mpisee: no profile was written: "), "{said}");
+}
+
 #[case]
 fn the_standby_leaves_nothing_and_delays_nobody(mpi: &Mpi) {
     let place = Place::new();
