@@ -105,6 +105,23 @@ fn a_process_without_a_launcher_whose_daemon_outlives_it_is_reported(mpi: &Mpi) 
     assert!(said.starts_with("mpisee: no profile was written: "), "{said}");
 }
 
+/// By its exit or by a signal. MPI_Abort says so itself.
+#[case]
+fn a_program_that_ends_before_mpi_finalize_is_reported_once(mpi: &Mpi) {
+    for (how, who) in [("exit", "-1"), ("_exit", "-1"), ("term", "-1"), ("kill", "-1"), ("abort", "1")] {
+        let place = Place::new();
+        let mut command = place.command(mpi, 2);
+        let ended = place.run(command.arg(mpi.compile("lifecycle/ends")).args([how, who, "1700"]));
+        let [said] = ended.said()[..] else { panic!("{how}: {}", ended.stderr) };
+        assert!(how == "abort" || said.contains("rank 0 is in no profile: "), "{said}");
+        let (_, process) = said.split_once("run: mpisee-through recover --only ").expect("it has a command");
+        let (process, _) = process.split_once(' ').expect("it names a folder");
+        ended.place.wait_for_ranks(&[]);
+        ended.place.recover(&["--only", process, "--output", "found.mpisee"]);
+        assert_eq!(ended.place.tables("found.mpisee").sum("W", "MPI_Allreduce").bytes, 2 * 1713);
+    }
+}
+
 #[case]
 fn the_standby_leaves_nothing_and_delays_nobody(mpi: &Mpi) {
     let place = Place::new();
