@@ -81,6 +81,7 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
     if launched::is_program() {
         launched::dismiss_standby();
     }
+    message::release_stderr();
     drop(kept);
     make()
 }
@@ -397,6 +398,7 @@ fn start(started: StartingProfiler, processes: Processes) {
         libc::pthread_atfork(None, None, Some(in_forked_child));
         libc::atexit(finalize::at_exit);
     }
+    message::keep_stderr();
     begin_tracking(world, has_world);
     fill_header(world, before);
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));

@@ -123,6 +123,17 @@ fn a_program_that_ends_before_mpi_finalize_is_reported_once(mpi: &Mpi) {
 }
 
 #[case]
+fn messages_go_to_the_stderr_with_which_the_program_began(mpi: &Mpi) {
+    let ended = Ended::of(launched(mpi).arg(mpi.compile("lifecycle/own_log")));
+    let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+    assert!(ended.code == Some(0) && said.starts_with("mpisee: profile of 2 ranks in "), "{said}");
+    assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 2 * 397);
+    for log in ["own.log.0", "own.log.1"] {
+        assert!(!std::fs::read_to_string(ended.place.path(log)).unwrap().contains("mpisee"));
+    }
+}
+
+#[case]
 fn the_standby_leaves_nothing_and_delays_nobody(mpi: &Mpi) {
     let place = Place::new();
     let mut command = place.command(mpi, 2);
