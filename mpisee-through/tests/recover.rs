@@ -181,6 +181,16 @@ fn segments_of_a_killed_run_become_a_profile() {
 }
 
 #[test]
+fn a_folder_that_is_missing_is_named() {
+    let place = Place::with_two();
+    for output in ["not/there/", "not/there/app.mpisee"] {
+        let output = place.recover(&["--output", output]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains("there is no folder 'not/there"), "{said}");
+    }
+}
+
+#[test]
 fn files_of_gpu_tracers_without_a_segment_are_cleaned() {
     let place = Place::with_two();
     let user = std::fs::metadata(place.0.path()).unwrap().uid();

@@ -119,15 +119,24 @@ pub fn has_stderr_of_this(pid: u32) -> bool {
     }
 }
 
-/// Returns whether a process has the name of a standby's socket in that variable of the environment with which it was started.
+/// Open MPI 4's daemon for a process without a launcher: it inherits the process's environment, ends soon after the process, and
+/// records nothing itself.
+const DAEMON: &[u8] = b"orted";
+
+/// Returns whether a process that may begin to record, or whose processes may, has the name of a standby's socket in that variable of the
+/// environment with which it was started.
 pub fn is_known_to_any(variable: &str, socket: &str) -> bool {
     let begin = format!("{variable}=").into_bytes();
     let is_known = |environment: Vec<u8>| {
         let values = environment.split(|&byte| byte == 0).filter_map(|it| it.strip_prefix(begin.as_slice()));
         values.into_iter().any(|value| begin_socket::is_among(socket, value))
     };
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok()).any(is_known)
+    let is_daemon =
+        |folder: &Path| std::fs::read(folder.join("comm")).is_ok_and(|name| name.trim_ascii_end() == DAEMON);
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|process| process.path());
+    let mut processes = processes
+        .filter(|folder| std::fs::read(folder.join("environ")).is_ok_and(is_known) && !is_daemon(folder));
+    processes.next().is_some()
 }
 
 /// Returns whether the process has a network of its own.

@@ -4,7 +4,7 @@
 //! readings agree: a call that ends meanwhile may be in one of its sums now and in the others at the next reading.
 
 use super::live::Clock;
-use super::{Mapped, Segment, identity, open};
+use super::{Mapped, Segment, identity, limits_of, open};
 use anyhow::{Context, Result, bail};
 use mpisee_profile::comm_name::derived;
 use mpisee_profile::segment::active_call::{self, CurrentFunction};
@@ -275,10 +275,24 @@ impl Followed {
                 SlotRow::None | SlotRow::Unknown => {}
             }
         }
+        self.check()?;
         self.variables.clear();
         self.variables.extend(found.variables.iter().filter_map(VariableReading::of));
         if !has_ended && !self.has_arrived {
             found.active.iter().for_each(|words| self.add_active(&words[VALUES..]));
+        }
+        Ok(())
+    }
+
+    /// Checks that the process can have counted what was read.
+    fn check(&self) -> Result<()> {
+        let threads = self.chunks.iter().flat_map(|chunk| &chunk.places);
+        let threads = threads.filter(|&&place| place == SlotRow::Active).count();
+        let limits = limits_of(&self.log, threads).while_it_counts();
+        for sums in &self.sums {
+            limits.check_count("calls", sums.calls)?;
+            limits.check_count("bytes", sums.bytes)?;
+            limits.check_ticks("calls", Ticks::new(sums.ticks))?;
         }
         Ok(())
     }

@@ -10,9 +10,12 @@ mod world;
 
 use crate::gpu::{GpuPart, parts};
 use crate::process;
+use crate::ticks::monotonic_ns;
 use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile};
 use mpisee_profile::options::{Options, SETTINGS};
+use mpisee_profile::path_text::shell_path;
+use mpisee_profile::segment::counts::CountLimits;
 use mpisee_profile::segment::layout::state::STARTING;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
 use mpisee_profile::segment::names::names_can_be;
@@ -25,6 +28,7 @@ use std::io::{Read, Write};
 use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use control::{Mark, SegmentControl};
 pub use current_call::{
@@ -107,6 +111,12 @@ impl SegmentScan {
         self.unreadable.extend(other.unreadable);
         self.empty.extend(other.empty);
     }
+}
+
+/// The command that makes profiles of the runs of these processes, of those that left segments in the folder.
+pub fn recover_command(processes: &[u32], folder: &Path) -> String {
+    let only: String = processes.iter().map(|pid| format!(" --only {pid}")).collect();
+    format!("mpisee-through recover{only} {}", shell_path(folder))
 }
 
 /// The user as whom this process acts.
@@ -323,6 +333,18 @@ fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
     read.find(|(copy, _)| is_of_process(&copy.header)).map(|(copy, path)| (path, copy))
 }
 
+/// Limits of what a process with that header can have counted by now in so many threads.
+///
+/// Clocks of other nodes may be wrong, and those of this one may have been set meanwhile: there is a day of slack.
+pub fn limits_of(header: &Snapshot, threads: usize) -> CountLimits {
+    const SLACK_NS: u64 = 86_400 * 1_000_000_000;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    let since_boot = || monotonic_ns().saturating_sub(header.start_monotonic_ns);
+    let age_ns = now.saturating_sub(header.start_realtime_ns);
+    let age_ns = if header.boot == process::boot() { age_ns.max(since_boot()) } else { age_ns };
+    CountLimits::new(header, threads, age_ns.saturating_mul(2).saturating_add(SLACK_NS))
+}
+
 /// The bytes of a segment all of which is in one file.
 fn whole(mut words: Vec<u64>) -> Vec<u8> {
     words[offset_of!(Header, shared) / 8] = words[offset_of!(Header, used) / 8];
@@ -413,6 +435,7 @@ impl Segment {
         let words = self.words()?;
         let snapshot = Snapshot::read(words.as_slice())?;
         names_can_be(&snapshot)?;
+        limits_of(&snapshot, snapshot.threads()).check(&snapshot)?;
         if snapshot.communicators.is_empty() {
             bail!("it has no communicators");
         }
@@ -437,6 +460,7 @@ impl Segment {
         };
         let (first, second) = (read()?, read()?);
         let snapshot = Snapshot::read(&Twice { file: &file, first, second })?;
+        limits_of(&snapshot, snapshot.threads()).while_it_counts().check(&snapshot)?;
         if snapshot.communicators.is_empty() {
             bail!("it has no communicators");
         }

@@ -13,6 +13,7 @@
 
 pub mod active_call;
 pub mod awaited;
+pub mod counts;
 pub mod cpu;
 pub mod device_fact;
 pub mod fact;

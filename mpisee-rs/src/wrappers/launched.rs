@@ -6,8 +6,9 @@ use crate::generated::pmpi;
 use crate::mpi::symbol;
 use crate::state::world::{self, recover_command};
 use crate::storage::message;
+use mpisee_collect::process as identity;
+use mpisee_collect::process::begin_socket::{self, Notice};
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
-use mpisee_collect::process::{self as identity, begin_socket};
 use mpisee_collect::segments::{self, Segment};
 use mpisee_guards::descriptors;
 use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Options};
@@ -42,12 +43,22 @@ static WAITED_FOR_MPI: AtomicBool = AtomicBool::new(false);
 /// The socket of the launcher's standby, which says why there is no profile if nobody else does.
 static STANDBY: OnceLock<OsString> = OnceLock::new();
 
-/// Tells the standby, once, that this process records, or says what there is to say.
+/// Tells the standby, once, that this process records.
+pub fn tell_standby_of_begin() {
+    static IS_TOLD: AtomicBool = AtomicBool::new(false);
+    notify_once(&IS_TOLD, Notice::Begun);
+}
+
+/// Tells the standby, once, that there is nothing left for it to say.
 pub fn dismiss_standby() {
     static IS_DISMISSED: AtomicBool = AtomicBool::new(false);
-    if let Some(socket) = STANDBY.get().filter(|_| !IS_DISMISSED.swap(true, Ordering::Relaxed)) {
+    notify_once(&IS_DISMISSED, Notice::Settled);
+}
+
+fn notify_once(was_told: &AtomicBool, notice: Notice) {
+    if let Some(socket) = STANDBY.get().filter(|_| !was_told.swap(true, Ordering::Relaxed)) {
         let _held = descriptors::hold();
-        begin_socket::notify(socket);
+        begin_socket::notify(socket, notice);
     }
 }
 
@@ -176,7 +187,9 @@ fn say_if_unprofiled() {
              statically, or whose functions are asked of the library, is not seen"
         ));
     }
-    if is_program() && (was_alone || is_worker) {
+    // One that it has not waited for may record yet. The standby sees that, and says later what there is to say.
+    let is_alone = was_alone && !has_children();
+    if is_program() && (is_alone || is_worker) {
         let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
         say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
     }
@@ -288,6 +301,14 @@ impl Left {
 
 fn processes(count: usize) -> String {
     format!("{count} {}", if count == 1 { "process" } else { "processes" })
+}
+
+/// Returns whether there are children that this process has not waited for.
+fn has_children() -> bool {
+    let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: the structure is valid for writing. By the flags, the call neither waits nor takes the end of a child from the program.
+    unsafe { libc::waitid(libc::P_ALL, 0, about.as_mut_ptr(), flags) == 0 }
 }
 
 /// Page faults of the children that this process waited for.

@@ -18,7 +18,7 @@ use mpisee_profile::run::{EndedIn, rfc3339};
 use mpisee_profile::writer::since_taken;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -107,6 +107,9 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     if args.clean && args.only.is_empty() {
         clean_gpu_files(&directories, user)?;
     }
+    if let Some(folder) = args.output.as_deref().and_then(folder_of).filter(|folder| !folder.is_dir()) {
+        bail!("--output: there is no folder '{}'; create it first", folder.display());
+    }
     skipped::report(&unreadable);
     let mut failures = unreadable.len();
     let mut is_left = false;
@@ -139,6 +142,14 @@ pub fn run(args: &RecoverArgs) -> Result<Outcome> {
         0 => Ok(Outcome::Done),
         1 => bail!("a segment could not be read; it is left as it is"),
         _ => bail!("{failures} segments could not be read; they are left as they are"),
+    }
+}
+
+/// The folder in which the profile shall be; `None` for the working directory.
+fn folder_of(output: &Path) -> Option<&Path> {
+    match output.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        true => Some(output),
+        false => output.parent().filter(|folder| !folder.as_os_str().is_empty()),
     }
 }
 

@@ -2,9 +2,12 @@
 //! sentence; nothing crashes or runs for ever.
 
 use mpisee_collect::RankTables;
-use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, COUNTERS, HEADER_BYTES, Header, LOG};
+use mpisee_profile::segment::key::Meaning;
+use mpisee_profile::segment::layout::{
+    CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SLOT_BYTES, Slot, call,
+};
 use mpisee_profile::segment::names::names_can_be;
+use mpisee_profile::segment::{SlotKey, Snapshot};
 use mpisee_tests::{LIMIT, Mpi, Place, case, within};
 use std::collections::BTreeMap;
 use std::mem::offset_of;
@@ -118,6 +121,13 @@ fn one_broken_segment_costs_a_sentence_and_its_own_rank(mpi: &Mpi) {
         std::iter::successors(Some(HEADER_BYTES), next).take_while(|&at| at < used).collect();
     let [counters, log] = [COUNTERS, LOG]
         .map(|kind| *chunks.iter().find(|&&at| u64_at(&bytes, at) == kind).expect("there is one"));
+    let slots = u64_at(&bytes, counters + offset_of!(ChunkHeader, used)) as usize;
+    let mut slots = (0..slots).map(|slot| counters + CHUNK_HEADER_BYTES + slot * SLOT_BYTES);
+    let is_of_calls = |&at: &usize| {
+        let meaning = SlotKey(u64_at(&bytes, at + offset_of!(Slot, key))).meaning();
+        matches!(meaning, Some(Meaning::Call(_)))
+    };
+    let calls = slots.find(is_of_calls).expect("there were calls") + offset_of!(Slot, values);
     let with = |at: usize, value: u64| {
         let mut changed = bytes.clone();
         changed[at..at + 8].copy_from_slice(&value.to_ne_bytes());
@@ -130,6 +140,9 @@ fn one_broken_segment_costs_a_sentence_and_its_own_rank(mpi: &Mpi) {
         (with(counters + 8, 0), "says that it has 0 words"),
         (with(counters, 77), "is of the unknown kind 77"),
         (with(log + CHUNK_HEADER_BYTES, u64::MAX), "a record that is cut off or unknown"),
+        (with(calls + call::CALLS * 8, u64::MAX - 5), " calls, more than its process can have"),
+        (with(calls + call::BYTES * 8, 1 << 62), " bytes, more than its process can have"),
+        (with(calls + call::TICKS * 8, 1 << 60), " s of calls, more than its process can have"),
     ]
     .into_iter()
     .enumerate()
