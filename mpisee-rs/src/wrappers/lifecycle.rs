@@ -449,6 +449,8 @@ fn share() {
 /// A forked child shares the segment's memory, and is not a rank.
 extern "C" fn in_forked_child() {
     process::note_fork();
+    // A child that closes its own stderr must not keep the pipe of the launcher open.
+    message::release_stderr();
 }
 
 fn fill_header(world: &World, before: Moment) {

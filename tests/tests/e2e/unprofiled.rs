@@ -97,6 +97,17 @@ fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
     }
 }
 
+/// Who reads the program's stderr to its end need not wait for the child.
+#[case]
+fn a_child_that_closes_its_descriptors_keeps_none_of_the_programs(mpi: &Mpi) {
+    let place = Place::new();
+    let file = place.path("go");
+    let ended = Ended::of(alone(mpi).arg(mpi.compile("lifecycle/detached_child")).arg(&file));
+    std::fs::write(&file, "").expect("there is room");
+    assert_eq!((ended.code, ended.profiles().len()), (Some(0), 1), "{}", ended.stderr);
+    assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 359);
+}
+
 /// Open MPI 4 starts a daemon for a process that has no launcher. It inherits the process's environment and outlives it.
 #[case]
 fn a_process_without_a_launcher_whose_daemon_outlives_it_is_reported(mpi: &Mpi) {
