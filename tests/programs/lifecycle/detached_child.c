@@ -8,7 +8,7 @@ int main(int argc, char **argv) {
     EXPECT(argc == 2);
     if (fork() == 0) {
         for (int descriptor = 0; descriptor < 3; descriptor++) close(descriptor);
-        alarm(300);
+        alarm(1000);
         while (access(argv[1], F_OK) != 0) usleep(1000);
         _exit(0);
     }

@@ -100,6 +100,10 @@ fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
 /// Who reads the program's stderr to its end need not wait for the child.
 #[case]
 fn a_child_that_closes_its_descriptors_keeps_none_of_the_programs(mpi: &Mpi) {
+    if mpi.name.starts_with("openmpi") {
+        mpisee_tests::harness::leave_out("Open MPI's own daemon keeps them while the child runs");
+        return;
+    }
     let place = Place::new();
     let file = place.path("go");
     let ended = Ended::of(alone(mpi).arg(mpi.compile("lifecycle/detached_child")).arg(&file));
