@@ -333,7 +333,7 @@ fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
     read.find(|(copy, _)| is_of_process(&copy.header)).map(|(copy, path)| (path, copy))
 }
 
-/// Limits of what a process with that header can have counted by now in so many threads.
+/// Limits of the counts until now of a process with that header and number of threads.
 ///
 /// Clocks of other nodes may be wrong, and those of this one may have been set meanwhile: there is a day of slack.
 pub fn limits_of(header: &Snapshot, threads: usize) -> CountLimits {

@@ -1,4 +1,4 @@
-//! Limits of what a process can have counted: its segment may be damaged.
+//! Limits of the counts of a process: its segment may be damaged.
 
 use super::key::Meaning;
 use super::layout::{call, gpu_time, path, peer, region};
@@ -110,7 +110,7 @@ mod tests {
     const DAY_NS: u64 = 86_400_000_000_000;
 
     /// A process that has counted one kind of calls, with ticks of 1 ns.
-    fn counted(values: [u64; 6]) -> Snapshot {
+    fn snapshot_with(values: [u64; 6]) -> Snapshot {
         let mut words = vec![0; HEADER_BYTES / 8];
         words[offset_of!(Header, magic) / 8] = MAGIC;
         words[offset_of!(Header, version) / 8] = VERSION;
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn counts_that_no_process_can_have_are_refused() {
         let check = |values: [u64; 6]| {
-            let snapshot = counted(values);
+            let snapshot = snapshot_with(values);
             CountLimits::new(&snapshot, 1, DAY_NS).check(&snapshot).map_err(|why| why.to_string())
         };
         assert_eq!(check([1 << 50, 1 << 59, 60 * DAY_NS, 1, DAY_NS, 0]), Ok(()));
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_sum_may_be_negative_while_threads_count() {
-        let snapshot = counted([1, 7_u64.wrapping_neg(), 5_u64.wrapping_neg(), 0, 0, 0]);
+        let snapshot = snapshot_with([1, 7_u64.wrapping_neg(), 5_u64.wrapping_neg(), 0, 0, 0]);
         let limits = CountLimits::new(&snapshot, 1, DAY_NS);
         assert!(limits.check(&snapshot).is_err());
         assert!(limits.while_it_counts().check(&snapshot).is_ok());

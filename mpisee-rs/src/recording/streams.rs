@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_tags_all_are_left_out() {
+    fn many_tags_leave_out_all() {
         let (communicator, slot) = (CommId::new(3), slot());
         let mut streams = Streams::new();
         let end = MessageEnd::Received;

@@ -5,9 +5,9 @@
 //! that wait for it, it may have waited there.
 
 use super::messages::Class;
-use super::{Report, Waiting, is_poll};
+use super::{Report, Waiting, is_poll, rank_list};
 use crate::units::time;
-use mpisee_profile::{Operation, OperationKind, RankSet};
+use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, HashMap};
 
 /// A rank may be late because it waited elsewhere for this part of the time by which it is late, or longer.
@@ -43,25 +43,22 @@ struct Waited<'r> {
 
 /// The late members of an operation, by position, that waited elsewhere or may have; none if none did.
 pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewhere> {
-    let late_s = |rank: u32| {
-        let position = operation.members.iter().position(|member| member.rank == rank);
-        position.map_or(0.0, |position| late_by_s(operation, position))
-    };
-    let ranks = late.iter().map(|&position| operation.members[position].rank);
-    let ranks: Vec<u32> = ranks.filter(|&rank| late_s(rank) > 0.0).collect();
     let more = MoreInMpi::new(report, operation);
-    let may_explain = |&rank: &u32| {
-        let waited_s = waited(report, operation, rank).all_s + more.in_polls_s(rank);
-        waited_s.max(more.all_s(rank)) >= MAY_EXPLAIN * late_s(rank)
-    };
-    let (waited, longer): (Vec<u32>, Vec<u32>) = ranks.into_iter().filter(may_explain).partition(|&rank| {
-        let waited_s = waited(report, operation, rank).all_s;
-        waited_s > 0.0 && waited_s >= more.in_polls_s(rank).max(MAY_EXPLAIN * more.all_s(rank))
-    });
-    let measured = measured_sentence(report, operation, &waited);
+    let (mut waited_there, mut longer) = (Vec::new(), Vec::new());
+    for &position in late {
+        let (rank, late_s) = (operation.members[position].rank, late_by_s(operation, position));
+        let (waited_s, polls_s) = (waited(report, operation, rank).all_s, more.in_polls_s(rank));
+        let more_s = more.all_s(rank);
+        if late_s <= 0.0 || (waited_s + polls_s).max(more_s) < MAY_EXPLAIN * late_s {
+            continue;
+        }
+        let is_measured = waited_s > 0.0 && waited_s >= polls_s.max(MAY_EXPLAIN * more_s);
+        if is_measured { &mut waited_there } else { &mut longer }.push(rank);
+    }
+    let measured = measured_sentence(report, operation, &waited_there);
     let (measured, comm) = measured.map_or((None, None), |(text, comm)| (Some(text), Some(comm)));
     let texts: Vec<String> = measured.into_iter().chain(more.sentence(&longer)).collect();
-    let ranks = [waited, longer].concat();
+    let ranks = [waited_there, longer].concat();
     (!ranks.is_empty()).then(|| Elsewhere { ranks, comm, text: texts.join(" ") })
 }
 
@@ -101,7 +98,7 @@ fn measured_sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Opt
     let itself = if ranks.len() == 1 { "itself" } else { "themselves" };
     let text = format!(
         "{} {itself} waited {} for others, most of it in {} on {}, and may be late because of that.",
-        named(ranks),
+        subject(ranks),
         time(all_s),
         one.call,
         one.comm
@@ -112,14 +109,27 @@ fn measured_sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Opt
 /// The time of members in other calls of MPI beside that of those who wait in the operation.
 struct MoreInMpi<'r> {
     times: &'r MpiTimes,
-    operation: &'r Waiting,
+    /// By the number of an operation: true if, on the communicator, it is the operation's own.
+    own_calls: Vec<bool>,
+    /// The same for calls that test or probe for messages.
+    polls: Vec<bool>,
+    /// By the number of a communicator: true if its waits are in the operation.
+    own_comms: Vec<bool>,
     /// The mean of those who wait, each by how long it does, in seconds.
     of_waiting_s: BTreeMap<Place, f64>,
 }
 
 impl<'r> MoreInMpi<'r> {
-    fn new(report: &'r Report, operation: &'r Waiting) -> Self {
-        let mut more = MoreInMpi { times: &report.mpi, operation, of_waiting_s: BTreeMap::new() };
+    fn new(report: &'r Report, operation: &Waiting) -> Self {
+        let times = &report.mpi;
+        let is_own_comm = |comm: &String| operation.others > 0 || *comm == operation.comm;
+        let mut more = MoreInMpi {
+            times,
+            own_calls: times.calls.iter().map(|call| is_own(operation, call)).collect(),
+            polls: times.calls.iter().map(|call| Operation::from_name(call).is_some_and(is_poll)).collect(),
+            own_comms: times.comms.iter().map(is_own_comm).collect(),
+            of_waiting_s: BTreeMap::new(),
+        };
         let suffered = operation.members.iter().filter_map(|one| Some((one.rank, one.suffered?.total)));
         let all_s: f64 = suffered.clone().map(|(_, suffered_s)| suffered_s).sum();
         let mut means_s: BTreeMap<Place, f64> = BTreeMap::new();
@@ -135,35 +145,27 @@ impl<'r> MoreInMpi<'r> {
     /// The time of a rank by places that are none of the operation's own.
     fn places(&self, rank: u32) -> impl Iterator<Item = (Place, f64)> + '_ {
         let all = self.times.each_s.get(&rank).into_iter().flatten().copied();
-        all.filter(|(place, _)| self.is_elsewhere(*place))
+        all.filter(|&([comm, call], _)| !(self.own_calls[call as usize] && self.own_comms[comm as usize]))
     }
 
-    fn is_elsewhere(&self, [comm, call]: Place) -> bool {
-        let (comm, call) = (&self.times.comms[comm as usize], self.times.calls[call as usize].as_str());
-        let is_of_comm = self.operation.others > 0 || *comm == self.operation.comm;
-        let kind = Operation::from_name(call).filter(|one| !is_poll(*one)).map(Operation::kind);
-        let completes = Class::of(call).is_some() || kind == Some(OperationKind::Completion);
-        let is_own = match self.operation.is_of_messages() {
-            true => completes || kind == Some(OperationKind::PointToPoint),
-            false => call == self.operation.call || self.operation.is_nonblocking && completes,
-        };
-        !(is_of_comm && is_own)
+    fn is_poll_at(&self, [_, call]: Place) -> bool {
+        self.polls[call as usize]
     }
 
-    /// How much longer a rank was in those that test or probe for messages, in seconds.
+    /// How much longer a rank was at places that are chosen, in seconds; negative where it was there less.
+    fn more_s(&self, rank: u32, takes: impl Fn(Place) -> bool) -> f64 {
+        let own_s: f64 = self.places(rank).filter(|(place, _)| takes(*place)).map(|(_, s)| s).sum();
+        let mean_s = self.of_waiting_s.iter().filter(|(place, _)| takes(**place)).map(|(_, s)| s);
+        own_s - mean_s.sum::<f64>()
+    }
+
+    /// How much longer a rank was in calls that test or probe for messages, in seconds.
     fn in_polls_s(&self, rank: u32) -> f64 {
-        let is_poll_at =
-            |place: &Place| Operation::from_name(&self.times.calls[place[1] as usize]).is_some_and(is_poll);
-        let own_s: f64 = self.places(rank).filter(|(place, _)| is_poll_at(place)).map(|(_, s)| s).sum();
-        let mean_s: f64 =
-            self.of_waiting_s.iter().filter(|(place, _)| is_poll_at(place)).map(|(_, s)| s).sum();
-        (own_s - mean_s).max(0.0)
+        self.more_s(rank, |place| self.is_poll_at(place)).max(0.0)
     }
 
-    /// How much longer a rank was in such calls, in seconds; negative where it was there less.
     fn all_s(&self, rank: u32) -> f64 {
-        let own_s: f64 = self.places(rank).map(|(_, time_s)| time_s).sum();
-        own_s - self.of_waiting_s.values().sum::<f64>()
+        self.more_s(rank, |_| true)
     }
 
     /// `Rank 2 was 1.50 s longer in other calls of MPI than those that wait for it, most of that in MPI_Barrier on W_i1, and may be
@@ -182,7 +184,7 @@ impl<'r> MoreInMpi<'r> {
         Some(format!(
             "{} {was} {} longer in other calls of MPI than those that wait for {it}, most of that in {} on {}, and may be late \
              because of waiting there.",
-            named(ranks),
+            subject(ranks),
             time(all_s),
             self.times.calls[*call as usize],
             self.times.comms[*comm as usize]
@@ -190,11 +192,20 @@ impl<'r> MoreInMpi<'r> {
     }
 }
 
+/// Returns whether calls of that name, on its communicators, are those of the operation.
+fn is_own(operation: &Waiting, call: &str) -> bool {
+    let kind = Operation::from_name(call).filter(|one| !is_poll(*one)).map(Operation::kind);
+    let completes = Class::of(call).is_some() || kind == Some(OperationKind::Completion);
+    match operation.is_of_messages() {
+        true => completes || kind == Some(OperationKind::PointToPoint),
+        false => call == operation.call || operation.is_nonblocking && completes,
+    }
+}
+
 /// `Rank 2`, `Ranks 2-3, 7`.
-fn named(ranks: &[u32]) -> String {
-    let set: RankSet = ranks.iter().copied().collect();
+fn subject(ranks: &[u32]) -> String {
     let noun = if ranks.len() == 1 { "Rank" } else { "Ranks" };
-    format!("{noun} {}", set.to_string().replace(',', ", "))
+    format!("{noun} {}", rank_list(ranks))
 }
 
 #[cfg(test)]
@@ -245,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn of_messages_the_same_communicators_calls_are_the_operations_own() {
+    fn calls_about_messages_on_the_communicator_are_their_own() {
         let messages = operation("W", MESSAGES, &[(0, 0.0, 0.8), (1, 0.0, 0.8), (2, 1.6, 0.0)]);
         let own = report(vec![messages.clone()], &[(2, "W", "MPI_Waitall", 0.9), (2, "W", "MPI_Send", 0.5)]);
         assert!(of(&own, &own.operations[0], &[2]).is_none());

@@ -39,7 +39,7 @@ pub use hosts::Clocks;
 pub use messages::join::WithoutTimes;
 use messages::{Class, MESSAGES, MessageCounts, Times};
 use mpisee_profile::rows::{ArrivalRow, MessageRow, OutsideRow, Row};
-use mpisee_profile::{Operation, OperationKind, Profile, ProfileError};
+use mpisee_profile::{Operation, OperationKind, Profile, ProfileError, RankSet};
 pub use pattern::Finding;
 use pools::Pools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -476,6 +476,11 @@ impl Calls {
         };
         comms.map(|comm| (comm.clone(), time_s(comm))).collect()
     }
+}
+
+/// `2-3, 7`.
+fn rank_list(ranks: &[u32]) -> String {
+    ranks.iter().copied().collect::<RankSet>().to_string().replace(',', ", ")
 }
 
 /// Returns whether it is called before, or after, all that may make a rank late.

@@ -1,10 +1,9 @@
 //! Findings in the waits, as sentences.
 
 use super::messages::LateEnd;
-use super::{Estimate, Finding, Report, Waiting, elsewhere};
+use super::{Estimate, Finding, Report, Waiting, elsewhere, rank_list};
 use crate::sheet::LARGE_SHARE;
 use crate::units::{count, large_count, time};
-use mpisee_profile::RankSet;
 
 /// Something that stands out.
 pub struct Sentence {
@@ -130,13 +129,15 @@ fn kind_and_text(
         Finding::Late(late) if late.len() == 1 => {
             ("late rank", format!("Rank {} is late: it caused {caused}.", ranks[0]))
         }
-        Finding::Late(_) => ("late ranks", format!("Ranks {} are late: they caused {caused}.", named(ranks))),
+        Finding::Late(_) => {
+            ("late ranks", format!("Ranks {} are late: they caused {caused}.", rank_list(ranks)))
+        }
         Finding::LateHost(host) => (
             "late node",
             format!(
                 "Node {} (ranks {}) is late: its ranks caused {caused}.",
                 report.hosts[*host],
-                named(ranks)
+                rank_list(ranks)
             ),
         ),
         Finding::LateRoot(_) => {
@@ -165,13 +166,13 @@ fn whom(report: &Report, finding: &Finding, ranks: &[u32]) -> String {
         (Finding::Alternating(_), _) => format!("ranks {} in turn", cycle(ranks)),
         (_, []) => String::new(),
         (_, [rank]) => format!("rank {rank}"),
-        _ => format!("ranks {}", named(ranks)),
+        _ => format!("ranks {}", rank_list(ranks)),
     }
 }
 
 /// The kind and the text of a finding in messages.
 fn late_end(end: LateEnd, ranks: &[u32], caused: &str, members: usize) -> (&'static str, String) {
-    let named = named(ranks);
+    let named = rank_list(ranks);
     match (end, ranks.len()) {
         (LateEnd::Sender, 1) => {
             ("late sender", format!("Rank {named} sends late: receivers wait for it, which caused {caused}."))
@@ -209,10 +210,6 @@ fn late_end(end: LateEnd, ranks: &[u32], caused: &str, members: usize) -> (&'sta
 
 fn per_cent(time_s: f64, of: Estimate) -> String {
     format!("{:.1}", 100.0 * (time_s / of.total).min(1.0))
-}
-
-fn named(ranks: &[u32]) -> String {
-    ranks.iter().copied().collect::<RankSet>().to_string().replace(',', ", ")
 }
 
 /// The ranks in their turn.

@@ -354,7 +354,7 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
 
     /// The time outside of MPI of the ranks that stand out, beside that of the others.
     fn beside(&self) -> Option<Beside> {
-        Beside::of(self.facts, &self.late_ranks(), &self.members())
+        Beside::compare(self.facts, &self.late_ranks(), &self.members())
     }
 
     fn explains_by_work(&self) -> bool {
@@ -386,7 +386,7 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         let members = self.members();
         let rows = self.facts.processes.ranks().iter().filter(|row| members.contains(&row.rank));
         let most = rows.max_by(|one, other| work::outside(one)[1].total_cmp(&work::outside(other)[1]));
-        let beside = most.and_then(|most| Beside::of(self.facts, &[most.rank].into(), &members));
+        let beside = most.and_then(|most| Beside::compare(self.facts, &[most.rank].into(), &members));
         let beside = beside.filter(|beside| !beside.explaining(self.named_s()).is_empty());
         beside.map_or_else(String::new, |beside| format!(" {}", beside.sentence()))
     }

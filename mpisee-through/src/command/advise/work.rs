@@ -34,7 +34,7 @@ pub struct Beside {
 
 impl Beside {
     /// The others are those `among` which they are. `None` if the time is not known, or there are no others.
-    pub fn of(facts: &Facts<'_>, ranks: &BTreeSet<u32>, among: &BTreeSet<u32>) -> Option<Beside> {
+    pub fn compare(facts: &Facts<'_>, ranks: &BTreeSet<u32>, among: &BTreeSet<u32>) -> Option<Beside> {
         let rows = facts.processes.ranks().iter().filter(|row| among.contains(&row.rank));
         let (own, others): (Vec<&RankRow>, Vec<&RankRow>) = rows.partition(|row| ranks.contains(&row.rank));
         let is_known = is_known(facts) && !own.is_empty() && !others.is_empty();
