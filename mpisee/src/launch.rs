@@ -14,8 +14,7 @@ use crate::signals;
 use crate::standard_descriptors;
 use crate::standby::{Standby, Started};
 use crate::watch;
-use mpisee_collect::process;
-use mpisee_collect::process::begin_socket::{self, Notice};
+use mpisee_collect::process::{self, begin_socket};
 use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Nccl, Options, START_FOLDER, variables};
 use mpisee_profile::path_text::from_text;
 use std::convert::Infallible;
@@ -75,7 +74,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             {
                 say(&format_args!("{why}, so there is no time line; the rest is profiled"));
             }
-            standby = stand_by(&mut command, &run.program, &program, &options);
+            standby = stand_by(&mut command, &run.program, &program);
         }
         Err(reason) => say_unprofiled(&Message {
             program: &run.program,
@@ -93,24 +92,13 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
 
 /// Leaves a standby that says at the end why there is no profile, if this process is the one of its job that speaks. Without one, as
 /// where there may be no more processes, the program runs as well.
-fn stand_by(command: &mut Command, name: &OsStr, program: &Program, options: &Options) -> Option<Standby> {
+fn stand_by(command: &mut Command, name: &OsStr, program: &Program) -> Option<Standby> {
     let is_rank = process::launched_rank().is_some();
     let outer = std::env::var_os(BEGIN_SOCKET);
-    let started = Started {
-        name: name.to_owned(),
-        needs_mpi: needs_mpi(&program.kind),
-        is_rank,
-        outer,
-        segments: (!options.quiet).then(|| here(&options.segments)),
-    };
+    let started = Started { name: name.to_owned(), needs_mpi: needs_mpi(&program.kind), is_rank, outer };
     let standby = process::speaks().then(|| Standby::leave(&started).ok())??;
     command.env(BEGIN_SOCKET, begin_socket::join(&standby.socket, started.outer.as_deref()));
     Some(standby)
-}
-
-/// A folder as seen from the working directory of this process.
-fn here(folder: &Path) -> PathBuf {
-    std::env::current_dir().map_or_else(|_| folder.to_owned(), |here| here.join(folder))
 }
 
 /// The folder in which the user stands, and paths of the options from there: the program may change its working directory.
@@ -133,7 +121,7 @@ fn say(message: &dyn std::fmt::Display) {
 fn say_unprofiled(why: &dyn std::fmt::Display) {
     say(why);
     if let Some(outer) = std::env::var_os(BEGIN_SOCKET).filter(|_| process::speaks()) {
-        begin_socket::notify(&outer, Notice::Settled);
+        begin_socket::notify(&outer);
     }
 }
 

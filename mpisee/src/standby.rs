@@ -1,25 +1,19 @@
 //! Says at the end of the program why there is no profile, where no process with the profiler could say so.
 //!
-//! A wrapper may unset or replace LD_PRELOAD, a shell may end without its exit handlers, and a signal may end a program that records. So
-//! the launcher leaves a process that waits until the program ends, or has come to the end of MPI. While the program records it sleeps.
-//! It belongs to nobody: it is no child of the program, nor of its
+//! A wrapper may unset or replace LD_PRELOAD, and a shell may end without its exit handlers. So the launcher leaves a process that waits
+//! until recording begins, and ends then, or until the program ends. It belongs to nobody: it is no child of the program, nor of its
 //! session, and of the program's descriptors it has stderr alone, as long as the program has. Where it cannot know whether there is a
 //! profile it is silent.
 
 use crate::descendants::{self, Lacking, Seen, WithoutProfiler};
 use crate::failure;
-use mpisee_collect::process;
-use mpisee_collect::process::begin_socket::{self, Notice};
-use mpisee_collect::segments::{self, recover_command};
+use mpisee_collect::process::{self, begin_socket};
 use mpisee_profile::options::BEGIN_SOCKET;
-use mpisee_profile::segment::Snapshot;
-use mpisee_profile::segment::layout::state::ARRIVED;
 use std::ffi::{OsString, c_int};
 use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
 
 /// The first pause before a look at the program's processes; each is twice as long as the one before.
 const FIRST_PAUSE_MS: i32 = 20;
@@ -42,8 +36,6 @@ pub struct Started {
     pub is_rank: bool,
     /// The sockets of the standbys of launchers around this one.
     pub outer: Option<OsString>,
-    /// The folder of its segments; `None` if nothing is to be said of these.
-    pub segments: Option<PathBuf>,
 }
 
 impl Standby {
@@ -76,7 +68,7 @@ impl Standby {
 
     /// Lets the standby end: another one says what there is to say.
     pub fn dismiss(&self) {
-        begin_socket::notify(self.socket.as_ref(), Notice::Settled);
+        begin_socket::notify(self.socket.as_ref());
     }
 }
 
@@ -131,7 +123,7 @@ struct Waiting {
 }
 
 impl Waiting {
-    /// Waits for so long, for ever if it is negative, or until something happens.
+    /// Waits for so long, or until something happens.
     fn pause(&self, pause_ms: i32) {
         let end = self.end.as_ref().map_or(-1, AsRawFd::as_raw_fd);
         let mut polled =
@@ -145,29 +137,17 @@ impl Waiting {
     }
 }
 
-/// Waits until there is nothing left to say, or until the program ends.
+/// Waits until recording begins, and then is silent, or until the program ends.
 fn wait(waiting: &Waiting, program: &Started) {
     let mut pause_ms = FIRST_PAUSE_MS;
     let mut seen = Seen::Nothing;
-    let mut has_begun = false;
     loop {
         waiting.pause(pause_ms);
         let is_over = waiting.is_over();
         // Those that are left may begin to record, or be the standby of another launcher, which speaks before it ends.
-        let is_last = is_over && !has_begun && !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name);
-        while let Some(notice) = begin_socket::heard(&waiting.socket) {
-            has_begun = true;
-            // Without a descriptor of the end it would have to look again and again, next to a program that is measured.
-            if notice == Notice::Settled || waiting.end.is_none() {
-                return;
-            }
-        }
-        if has_begun {
-            if is_over {
-                return say_left(program, waiting);
-            }
-            pause_ms = -1;
-            continue;
+        let is_last = is_over && !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name);
+        if begin_socket::is_notified(&waiting.socket) {
+            return;
         }
         if is_over {
             if is_last {
@@ -205,46 +185,7 @@ fn say_why(program: &Started, seen: &Seen) {
         Seen::WithoutProfiler(found) => Some(found),
     };
     failure::say(&Message { program, seen });
-    settle_outer(program);
-}
-
-/// Tells standbys around this one that all is said.
-fn settle_outer(program: &Started) {
-    program.outer.iter().for_each(|outer| begin_socket::notify(outer, Notice::Settled));
-}
-
-/// Says where the counts are of a program that began to record and has not come to the end of MPI.
-fn say_left(program: &Started, waiting: &Waiting) {
-    let Some(folder) = &program.segments else { return };
-    let found = segments::own_user().and_then(|user| segments::find(folder, user, false));
-    let Ok(found) = found else { return };
-    let is_of_program = |header: &Snapshot| {
-        header.program_pid == u64::from(waiting.pid)
-            && header.process_start >= waiting.start
-            && header.boot == process::boot()
-            && header.namespace == process::namespace()
-            && header.state != ARRIVED
-    };
-    let left = found.segments.iter().find(|it| !it.is_running && is_of_program(&it.header));
-    let Some(left) = left.map(|segment| &segment.header) else { return };
-    // One rank has called MPI_Abort, and said it for all.
-    if found.segments.iter().any(|it| it.header.job == left.job && it.header.has_said_end) {
-        return;
-    }
-    failure::say(&format_args!(
-        "{}: {} ended before MPI_Finalize; for a profile of what was counted, run: {}",
-        program.begin(),
-        program.name.display(),
-        recover_command(&[left.pid], folder)
-    ));
-    settle_outer(program);
-}
-
-impl Started {
-    /// The begin of a sentence. Of other ranks it knows nothing.
-    fn begin(&self) -> &'static str {
-        if self.is_rank { "rank 0 is in no profile" } else { "no profile was written" }
-    }
+    program.outer.iter().for_each(|outer| begin_socket::notify(outer));
 }
 
 /// Why there is no profile, and what to do.
@@ -256,7 +197,11 @@ struct Message<'a> {
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let program = self.program.name.display();
-        let begin = self.program.begin();
+        // Of other ranks it knows nothing.
+        let begin = match self.program.is_rank {
+            true => "rank 0 is in no profile",
+            false => "no profile was written",
+        };
         let Some(WithoutProfiler { name, lacking, has_mpi }) = self.seen else {
             return match self.program.needs_mpi {
                 true => write!(f, "{begin}: {program} ended before MPI_Init was done"),
@@ -296,13 +241,7 @@ mod tests {
 
     #[test]
     fn the_sentence_names_the_program_that_had_no_profiler_and_why() {
-        let script = Started {
-            name: "./wrapper.sh".into(),
-            needs_mpi: false,
-            is_rank: false,
-            outer: None,
-            segments: None,
-        };
+        let script = Started { name: "./wrapper.sh".into(), needs_mpi: false, is_rank: false, outer: None };
         let said = |program: &Started, lacking: Option<Lacking>| {
             let seen = lacking.map(|lacking| WithoutProfiler {
                 name: "./app".into(),
@@ -323,8 +262,7 @@ mod tests {
             said(&script, Some(Lacking::OtherUser)).contains("as another user; if ./app is the MPI program")
         );
         assert!(said(&script, None).contains("nothing that ./wrapper.sh ran called MPI_Init"));
-        let app =
-            Started { name: "./app".into(), needs_mpi: true, is_rank: true, outer: None, segments: None };
+        let app = Started { name: "./app".into(), needs_mpi: true, is_rank: true, outer: None };
         assert_eq!(said(&app, None), "rank 0 is in no profile: ./app ended before MPI_Init was done");
     }
 }

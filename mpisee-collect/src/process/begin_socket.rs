@@ -1,4 +1,4 @@
-//! The socket at which the launcher's standby hears that recording begins, and that there is nothing left to say.
+//! The socket at which the launcher's standby hears that recording begins.
 //!
 //! Its name is in Linux's abstract name space, so that no file is left whatever ends first. Nobody waits for an answer: a standby that is
 //! gone is not missed.
@@ -15,24 +15,6 @@ const SEPARATOR: u8 = b':';
 
 /// Launchers that may follow each other in one process.
 const MOST_IN_ONE_PROCESS: u32 = 16;
-
-/// A notice to a standby.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A process records.
-    Begun,
-    /// There is nothing left to say.
-    Settled,
-}
-
-impl Notice {
-    fn byte(self) -> u8 {
-        match self {
-            Notice::Begun => b'b',
-            Notice::Settled => b's',
-        }
-    }
-}
 
 /// A name for the socket of this process, and the socket.
 pub fn bind() -> io::Result<(String, UnixDatagram)> {
@@ -73,24 +55,22 @@ fn each(names: &[u8]) -> impl Iterator<Item = &[u8]> {
     names.split(|&byte| byte == SEPARATOR)
 }
 
-/// Sends a notice to the standbys at the sockets of those names.
-pub fn notify(names: &OsStr, notice: Notice) {
+/// Tells the standbys at the sockets of those names that they need not say anything.
+pub fn notify(names: &OsStr) {
     let send = |name: &[u8]| {
         let address = SocketAddr::from_abstract_name(name)?;
         let socket = UnixDatagram::unbound()?;
         socket.set_nonblocking(true)?;
-        socket.send_to_addr(&[notice.byte()], &address)
+        socket.send_to_addr(b"b", &address)
     };
     for name in each(names.as_bytes()) {
         let _: io::Result<usize> = send(name);
     }
 }
 
-/// The next notice that has arrived at the socket.
-pub fn heard(socket: &UnixDatagram) -> Option<Notice> {
-    let mut byte = [0];
-    socket.recv(&mut byte).ok()?;
-    Some(if byte == [Notice::Begun.byte()] { Notice::Begun } else { Notice::Settled })
+/// Returns whether anybody notified the socket.
+pub fn is_notified(socket: &UnixDatagram) -> bool {
+    socket.recv(&mut [0]).is_ok()
 }
 
 #[cfg(test)]
@@ -100,14 +80,12 @@ mod tests {
     #[test]
     fn a_notice_arrives_and_one_to_nobody_does_no_harm() {
         let (name, socket) = bind().unwrap();
-        assert_eq!(heard(&socket), None);
+        assert!(!is_notified(&socket));
         assert_ne!(bind().unwrap().0, name, "the first one is in use");
-        notify(name.as_ref(), Notice::Begun);
-        notify(name.as_ref(), Notice::Settled);
-        let [first, second, none] = [(); 3].map(|()| heard(&socket));
-        assert_eq!((first, second, none), (Some(Notice::Begun), Some(Notice::Settled), None));
+        notify(name.as_ref());
+        assert!(is_notified(&socket) && !is_notified(&socket));
         drop(socket);
-        notify(name.as_ref(), Notice::Begun);
+        notify(name.as_ref());
     }
 
     #[test]
@@ -116,7 +94,7 @@ mod tests {
         let names = join(&inner_name, Some(outer_name.as_ref()));
         assert!(is_among(&outer_name, names.as_bytes()) && is_among(&inner_name, names.as_bytes()));
         assert!(!is_among("mpisee-begin", names.as_bytes()));
-        notify(&names, Notice::Begun);
-        assert_eq!([heard(&outer), heard(&inner)], [Some(Notice::Begun); 2]);
+        notify(&names);
+        assert!(is_notified(&outer) && is_notified(&inner));
     }
 }

@@ -14,7 +14,6 @@ use crate::ticks::monotonic_ns;
 use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile};
 use mpisee_profile::options::{Options, SETTINGS};
-use mpisee_profile::path_text::shell_path;
 use mpisee_profile::segment::counts::CountLimits;
 use mpisee_profile::segment::layout::state::STARTING;
 use mpisee_profile::segment::layout::{HEADER_BYTES, Header};
@@ -111,12 +110,6 @@ impl SegmentScan {
         self.unreadable.extend(other.unreadable);
         self.empty.extend(other.empty);
     }
-}
-
-/// The command that makes profiles of the runs of these processes, of those that left segments in the folder.
-pub fn recover_command(processes: &[u32], folder: &Path) -> String {
-    let only: String = processes.iter().map(|pid| format!(" --only {pid}")).collect();
-    format!("mpisee-through recover{only} {}", shell_path(folder))
 }
 
 /// The user as whom this process acts.

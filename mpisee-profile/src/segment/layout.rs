@@ -96,9 +96,7 @@ pub struct Header {
     pub variables_read: AtomicU64,
     /// The process that `mpisee` became, this one or an ancestor of it; 0 if that is unknown.
     pub program: AtomicU64,
-    /// 1 if the process has said, before it ended MPI in another way, where its counts are left.
-    pub has_said_end: AtomicU64,
-    spare: [AtomicU64; 5],
+    spare: [AtomicU64; 6],
 }
 
 /// Values of [`Header::state`].

@@ -194,8 +194,6 @@ pub struct Snapshot {
     pub namespace: u64,
     /// The process that `mpisee` became, this one or an ancestor of it; 0 if that is unknown.
     pub program_pid: u64,
-    /// True if it has said, before it ended MPI in another way, where its counts are left.
-    pub has_said_end: bool,
     /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
     pub private_bytes: u64,
     /// State of the process, see [`layout::state`].
@@ -298,7 +296,6 @@ impl Snapshot {
             boot: field(offset_of!(Header, boot)),
             namespace: field(offset_of!(Header, namespace)),
             program_pid: field(offset_of!(Header, program)),
-            has_said_end: field(offset_of!(Header, has_said_end)) != 0,
             private_bytes: field(offset_of!(Header, used)).saturating_sub(field(offset_of!(Header, shared))),
             state: field(offset_of!(Header, state)),
             local_size: narrow(offset_of!(Header, local_size))?,

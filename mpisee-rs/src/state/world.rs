@@ -5,11 +5,12 @@
 use crate::mpi::abi::{self, Group, Predefined};
 use crate::storage::hot::HOT;
 use crate::storage::segment::Segment;
-pub use mpisee_collect::segments::recover_command;
 use mpisee_profile::WorldRank;
 use mpisee_profile::options::Options;
+use mpisee_profile::path_text::shell_path;
 use mpisee_profile::segment::NotSeen;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -42,6 +43,12 @@ impl World {
     pub fn recover_command(&self) -> String {
         recover_command(&[std::process::id()], &self.options.segments)
     }
+}
+
+/// The command that makes profiles of the runs of these processes, of those that left segments in the folder.
+pub fn recover_command(processes: &[u32], folder: &Path) -> String {
+    let only: String = processes.iter().map(|pid| format!(" --only {pid}")).collect();
+    format!("mpisee-through recover{only} {}", shell_path(folder))
 }
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.

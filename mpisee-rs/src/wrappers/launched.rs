@@ -6,9 +6,8 @@ use crate::generated::pmpi;
 use crate::mpi::symbol;
 use crate::state::world::{self, recover_command};
 use crate::storage::message;
-use mpisee_collect::process as identity;
-use mpisee_collect::process::begin_socket::{self, Notice};
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
+use mpisee_collect::process::{self as identity, begin_socket};
 use mpisee_collect::segments::{self, Segment};
 use mpisee_guards::descriptors;
 use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Options};
@@ -43,22 +42,12 @@ static WAITED_FOR_MPI: AtomicBool = AtomicBool::new(false);
 /// The socket of the launcher's standby, which says why there is no profile if nobody else does.
 static STANDBY: OnceLock<OsString> = OnceLock::new();
 
-/// Tells the standby, once, that this process records.
-pub fn tell_standby_of_begin() {
-    static IS_TOLD: AtomicBool = AtomicBool::new(false);
-    notify_once(&IS_TOLD, Notice::Begun);
-}
-
-/// Tells the standby, once, that there is nothing left for it to say.
+/// Tells the standby, once, that this process records, or says what there is to say.
 pub fn dismiss_standby() {
     static IS_DISMISSED: AtomicBool = AtomicBool::new(false);
-    notify_once(&IS_DISMISSED, Notice::Settled);
-}
-
-fn notify_once(was_told: &AtomicBool, notice: Notice) {
-    if let Some(socket) = STANDBY.get().filter(|_| !was_told.swap(true, Ordering::Relaxed)) {
+    if let Some(socket) = STANDBY.get().filter(|_| !IS_DISMISSED.swap(true, Ordering::Relaxed)) {
         let _held = descriptors::hold();
-        begin_socket::notify(socket, notice);
+        begin_socket::notify(socket);
     }
 }
 

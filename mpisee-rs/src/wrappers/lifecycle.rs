@@ -78,10 +78,6 @@ pub unsafe fn finalize(make: impl FnOnce() -> c_int) -> c_int {
     if process::end() && catch_unwind(finalize::write_profile).is_err() {
         say(format_args!("writing the profile failed inside the profiler; the program goes on"));
     }
-    if launched::is_program() {
-        launched::dismiss_standby();
-    }
-    message::release_stderr();
     drop(kept);
     make()
 }
@@ -105,7 +101,6 @@ fn say_kept(world: &World) {
     // A lock may be held by the call in which a signal came whose handler aborts.
     let is_in_file = world.segment.header().shared.load(Ordering::Relaxed) > 0;
     if is_in_file && !world.options.quiet {
-        world.segment.header().has_said_end.store(1, Ordering::Relaxed);
         say(format_args!(
             "rank {} aborts the run; what the ranks counted is kept in {}: for a profile, run: {}",
             world.rank,
@@ -195,15 +190,12 @@ fn start_if(code: c_int, started: Option<StartingProfiler>) {
     if code != constant::SUCCESS {
         return;
     }
-    guarded(|| match (world::world(), started) {
-        (Some(world), _) => enter_world(world),
-        (None, Some(started)) => {
-            launched::tell_standby_of_begin();
-            start(started, Processes::OfWorld);
-        }
-        (None, None) => {
-            launched::dismiss_standby();
-            tell_if_misfit();
+    guarded(|| {
+        launched::dismiss_standby();
+        match (world::world(), started) {
+            (Some(world), _) => enter_world(world),
+            (None, Some(started)) => start(started, Processes::OfWorld),
+            (None, None) => tell_if_misfit(),
         }
     });
 }
@@ -212,11 +204,8 @@ fn start_if(code: c_int, started: Option<StartingProfiler>) {
 pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
     guarded(|| {
         // No handle may be passed to MPI before the library is known to match.
-        let Some(started) = begin() else {
-            launched::dismiss_standby();
-            return tell_if_misfit();
-        };
-        launched::tell_standby_of_begin();
+        launched::dismiss_standby();
+        let Some(started) = begin() else { return tell_if_misfit() };
         if let Some(group) = world() {
             start(started, Processes::OfSessions(group));
         }
@@ -239,7 +228,7 @@ pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
                 return launched::note_waiting_for_mpi();
             }
             let Some(started) = begin_with(|| Some(WITHOUT_MPI.to_owned())) else { return };
-            launched::tell_standby_of_begin();
+            launched::dismiss_standby();
             process::note_without_mpi();
             let in_comm = in_comm.filter(|_| !launched::is_program());
             let (rank, size) = place_of(identity::launched_rank(), in_comm);
@@ -398,7 +387,6 @@ fn start(started: StartingProfiler, processes: Processes) {
         libc::pthread_atfork(None, None, Some(in_forked_child));
         libc::atexit(finalize::at_exit);
     }
-    message::keep_stderr();
     begin_tracking(world, has_world);
     fill_header(world, before);
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));
@@ -449,8 +437,6 @@ fn share() {
 /// A forked child shares the segment's memory, and is not a rank.
 extern "C" fn in_forked_child() {
     process::note_fork();
-    // A child that closes its own stderr must not keep the pipe of the launcher open.
-    message::release_stderr();
 }
 
 fn fill_header(world: &World, before: Moment) {

@@ -8,7 +8,7 @@ use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 
 /// Names that are the program's, of functions that the library and Rust's library within it call, or have called.
-const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir dirfd fchmod fcntl fdatasync flock fstat fstat64 getcwd gethostname \
+const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir dirfd fchmod fdatasync flock fstat fstat64 getcwd gethostname \
      getpid getppid getrandom getrlimit getrusage gettid getuid ioctl lseek64 lstat64 madvise mkdir mmap mmap64 \
      munmap open open64 opendir poll posix_fallocate pread64 process_vm_readv pthread_attr_destroy \
      pthread_attr_getstack pthread_attr_init pthread_attr_setstacksize pthread_create pthread_detach \

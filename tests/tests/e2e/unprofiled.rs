@@ -97,55 +97,12 @@ fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
     }
 }
 
-/// Who reads the program's stderr to its end need not wait for the child.
-#[case]
-fn a_child_that_closes_its_descriptors_keeps_none_of_the_programs(mpi: &Mpi) {
-    if mpi.name.starts_with("openmpi") {
-        mpisee_tests::harness::leave_out("Open MPI's own daemon keeps them while the child runs");
-        return;
-    }
-    let place = Place::new();
-    let file = place.path("go");
-    let ended = Ended::of(alone(mpi).arg(mpi.compile("lifecycle/detached_child")).arg(&file));
-    std::fs::write(&file, "").expect("there is room");
-    assert_eq!((ended.code, ended.profiles().len()), (Some(0), 1), "{}", ended.stderr);
-    assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 359);
-}
-
 /// Open MPI 4 starts a daemon for a process that has no launcher. It inherits the process's environment and outlives it.
 #[case]
 fn a_process_without_a_launcher_whose_daemon_outlives_it_is_reported(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/launched");
     let said = sentence(alone(mpi).args(["env", "-u", "LD_PRELOAD"]).arg(program));
     assert!(said.starts_with("mpisee: no profile was written: "), "{said}");
-}
-
-/// By its exit or by a signal. MPI_Abort says so itself.
-#[case]
-fn a_program_that_ends_before_mpi_finalize_is_reported_once(mpi: &Mpi) {
-    for (how, who) in [("exit", "-1"), ("_exit", "-1"), ("term", "-1"), ("kill", "-1"), ("abort", "1")] {
-        let place = Place::new();
-        let mut command = place.command(mpi, 2);
-        let ended = place.run(command.arg(mpi.compile("lifecycle/ends")).args([how, who, "1700"]));
-        let [said] = ended.said()[..] else { panic!("{how}: {}", ended.stderr) };
-        assert!(how == "abort" || said.contains("rank 0 is in no profile: "), "{said}");
-        let (_, process) = said.split_once("run: mpisee-through recover --only ").expect("it has a command");
-        let (process, _) = process.split_once(' ').expect("it names a folder");
-        ended.place.wait_for_ranks(&[]);
-        ended.place.recover(&["--only", process, "--output", "found.mpisee"]);
-        assert_eq!(ended.place.tables("found.mpisee").sum("W", "MPI_Allreduce").bytes, 2 * 1713);
-    }
-}
-
-#[case]
-fn messages_go_to_the_stderr_with_which_the_program_began(mpi: &Mpi) {
-    let ended = Ended::of(launched(mpi).arg(mpi.compile("lifecycle/own_log")));
-    let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
-    assert!(ended.code == Some(0) && said.starts_with("mpisee: profile of 2 ranks in "), "{said}");
-    assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 2 * 397);
-    for log in ["own.log.0", "own.log.1"] {
-        assert!(!std::fs::read_to_string(ended.place.path(log)).unwrap().contains("mpisee"));
-    }
 }
 
 #[case]
