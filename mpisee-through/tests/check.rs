@@ -390,6 +390,14 @@ fn paths_have_no_more_than_their_calls() {
          1000, 2.000000000 s."
     );
     differs(&beyond, &[&said]);
+    // A rank may have found room for the counter of a path alone.
+    let incomplete = beyond.with(|profile| profile.run.complete = false);
+    let ran = incomplete.write().run(&["check", "app.mpisee"]);
+    assert!(
+        ran.exits(0).stdout.contains("2.000000000 s, which is explained: the profile is incomplete."),
+        "{}",
+        ran.stdout
+    );
     // Sites beyond the limit share the row without site.
     let limited = solver().with(|profile| profile.calls[0].site = None);
     limited.write().run(&["check", "app.mpisee"]).exits(0);

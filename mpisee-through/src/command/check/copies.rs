@@ -1,5 +1,6 @@
 //! Checks that bytes which were copied for messages are among those that were copied.
 
+use super::explanation;
 use super::findings::{Check, Findings};
 use super::names::RowCheck;
 use anyhow::Result;
@@ -14,7 +15,7 @@ pub fn check(
     members: &mut RowCheck<'_>,
     findings: &mut Findings,
 ) -> Result<()> {
-    let incomplete = (!profile.run().complete).then_some("the profile is incomplete");
+    let incomplete = explanation::incomplete(profile.run());
     // Bytes that were staged and copied, by rank.
     let mut bytes: BTreeMap<u32, (u64, u64)> = BTreeMap::new();
     for row in profile.rows_if_any::<CopyRow>()? {

@@ -16,14 +16,15 @@ const UNCOUNTED: [(NotSeen, &str); 6] = [
     (NotSeen::LostCounts, "a rank lost part of its counts, for which no file had room"),
 ];
 
+/// The explanation for ranks, communicators and counters that are missing.
+pub fn incomplete(run: &RunInfo) -> Option<&'static str> {
+    (!run.complete).then_some("the profile is incomplete")
+}
+
 /// The explanation for traffic that differs, if `run.json` has one.
 pub fn of_traffic(run: &RunInfo) -> Option<&'static str> {
     let counts = |reason: NotSeen| run.not_seen.get(reason.name()).is_some_and(|&calls| calls > 0);
-    if !run.complete {
-        Some("the profile is incomplete")
-    } else if run.recording_was_off {
-        Some("recording was off for a part of the run")
-    } else {
-        UNCOUNTED.into_iter().find(|&(reason, _)| counts(reason)).map(|(_, why)| why)
-    }
+    let off = run.recording_was_off.then_some("recording was off for a part of the run");
+    let uncounted = || UNCOUNTED.into_iter().find(|&(reason, _)| counts(reason)).map(|(_, why)| why);
+    incomplete(run).or(off).or_else(uncounted)
 }

@@ -1,5 +1,6 @@
 //! Checks accesses of GPU kernels: their rows name ranks of the run, and bytes agree with accesses.
 
+use super::explanation;
 use super::findings::{Check, Findings};
 use anyhow::Result;
 use mpisee_profile::Profile;
@@ -20,11 +21,7 @@ pub fn check(profile: &Profile, is_there: impl Fn(u32) -> bool, findings: &mut F
         let row = row?;
         if !is_there(row.rank) {
             let what = || format!("rank {} is in gpu.csv and not in ranks.csv", row.rank);
-            findings.differs_unless(
-                (!run.complete).then_some("the profile is incomplete"),
-                Check::Rows,
-                what,
-            );
+            findings.differs_unless(explanation::incomplete(run), Check::Rows, what);
         }
         if let Some(peer) = row.peer_rank.filter(|&peer| peer >= run.ranks) {
             findings.differs(Check::Rows, || {

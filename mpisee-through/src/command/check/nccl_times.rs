@@ -1,5 +1,6 @@
 //! Checks that calls of NCCL which have a time on the GPU are among those that were counted, and that their times agree.
 
+use super::explanation;
 use super::findings::{Check, Findings};
 use super::names::RowCheck;
 use super::times::ROUNDING_S;
@@ -31,7 +32,7 @@ impl NcclTimeCheck {
         members: &mut RowCheck<'_>,
         findings: &mut Findings,
     ) -> Result<()> {
-        let incomplete = (!profile.run().complete).then_some("the profile is incomplete");
+        let incomplete = explanation::incomplete(profile.run());
         for row in profile.rows_if_any::<NcclTimeRow>()? {
             let row = row?;
             members.row("nccl-times.csv", &row.comm, row.rank, findings);

@@ -1,5 +1,6 @@
 //! Checks that every rank of `MPI_COMM_WORLD` has one row in `ranks.csv`.
 
+use super::explanation;
 use super::findings::{Check, Findings};
 use mpisee_profile::RunInfo;
 use mpisee_profile::rows::RankRow;
@@ -20,7 +21,7 @@ pub fn check(run: &RunInfo, rows: &[RankRow], findings: &mut Findings) {
     }
     let missing = missing_ranges(run.ranks, seen);
     if let [first, rest @ ..] = missing.as_slice() {
-        let because = (!run.complete).then_some("the profile is incomplete");
+        let because = explanation::incomplete(run);
         findings.differs_unless(because, Check::Ranks, || match (rest, first.contains('-')) {
             ([], false) => format!("rank {first} is not in ranks.csv"),
             _ => format!("ranks {} are not in ranks.csv", missing.join(",")),

@@ -46,7 +46,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
     }
     let comms: Vec<CommRow> = load::all(profile)?;
     ranks::check(run, ranks, findings);
-    let incomplete = (!run.complete).then_some("the profile is incomplete");
+    let incomplete = explanation::incomplete(run);
     names::check(run, &comms, incomplete, findings);
 
     let mut members = names::RowCheck::new(&comms, incomplete);
@@ -63,7 +63,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         times.row(&row);
         nccl_times.call(&row);
     }
-    sites.finish(findings);
+    sites.finish(incomplete, findings);
     nccl_times.finish(profile, &mut members, findings)?;
     if is_exact {
         times.finish(findings);

@@ -44,7 +44,7 @@ pub fn check(view: &ProfileView, nodes: &[NodeRow], findings: &mut Findings) -> 
         rows.check("totals.csv", &row.comm, Some(row.time_max_rank), findings);
         sites.total(row, findings);
     }
-    sites.finish(findings);
+    sites.finish(explanation::incomplete(run), findings);
     for row in spread.iter().filter(|row| !row.comm.is_empty()) {
         rows.check("spread.csv", &row.comm, Some(row.time_max_rank), findings);
     }
@@ -85,7 +85,7 @@ fn check_ranks(run: &RunInfo, nodes: &[NodeRow], findings: &mut Findings) {
         });
     }
     if sum != u64::from(run.ranks) {
-        let because = (!run.complete).then_some("the profile is incomplete");
+        let because = explanation::incomplete(run);
         findings.differs_unless(because, Check::Ranks, || {
             format!("nodes.csv has {sum} ranks, and run.json has {}", run.ranks)
         });
@@ -93,7 +93,7 @@ fn check_ranks(run: &RunInfo, nodes: &[NodeRow], findings: &mut Findings) {
 }
 
 fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
-    let incomplete = (!run.complete).then_some("the profile is incomplete");
+    let incomplete = explanation::incomplete(run);
     let names: HashSet<&str> = comms.iter().map(|row| row.comm.as_str()).collect();
     let mut seen = HashSet::new();
     for row in comms {
