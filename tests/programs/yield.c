@@ -6,7 +6,9 @@
 
 unsigned ucp_worker_progress(void *worker) {
     static unsigned (*progress)(void *);
+    /* A program may have loaded MPI by itself, where RTLD_NEXT does not look. */
     if (!progress) *(void **)&progress = dlsym(RTLD_NEXT, "ucp_worker_progress");
+    if (!progress) *(void **)&progress = dlsym(dlopen("libucp.so.0", RTLD_LAZY | RTLD_NOLOAD), "ucp_worker_progress");
     unsigned completed = progress(worker);
     if (!completed) sched_yield();
     return completed;

@@ -278,7 +278,11 @@ impl Mpi {
             .arg(programs.join(source))
             .arg("-o")
             .arg(&fresh);
-        compiler.args(arguments).args(self.linked(arguments));
+        compiler.args(arguments);
+        if let Some(library) = self.linked(arguments) {
+            // Linkers that are told to leave out what a program does not name would leave it out.
+            compiler.arg("-Wl,--push-state,--no-as-needed").arg(library).arg("-Wl,--pop-state");
+        }
         let output = compiler.output().expect("the compiler wrapper starts");
         assert!(output.status.success(), "{source}:\n{}", String::from_utf8_lossy(&output.stderr));
         std::fs::rename(&fresh, &program).expect("target can be written");

@@ -19,7 +19,7 @@ fn is_open_mpi(mpi: &Mpi) -> bool {
     mpi.name.starts_with("openmpi")
 }
 
-const BYTES: &str = "256k";
+const BYTES: &str = "64k";
 /// Ranks: as many as there are cores on a small machine, since a rank without a core hides what algorithms do.
 const RANKS: u32 = 2;
 
@@ -55,7 +55,7 @@ fn tune(place: &Place, mpi: &Mpi, words: &[&str], launched_with: &[&str], variab
     let launcher = mpi.launcher(RANKS, &[]);
     let mut command = std::process::Command::new(dist().join("bin/mpisee-bench"));
     command.current_dir(place.folder()).arg("tune").args(words);
-    command.args(["--repetitions", "30", "--warm-up", "1", "--least-ms", "1", "--"]);
+    command.args(["--repetitions", "20", "--warm-up", "1", "--least-ms", "1", "--"]);
     command.arg(launcher.get_program()).args(launched_with).args(launcher.get_args()).envs(variables);
     for (name, value) in launcher.get_envs() {
         value.map(|value| command.env(name, value));
@@ -68,7 +68,7 @@ fn times(mpi: &Mpi, variables: &Variables) -> BTreeMap<&'static str, f64> {
     let mut times = BTreeMap::new();
     for operation in operations(mpi) {
         let words = format!(
-            "collective {operation} --sizes {BYTES} --repetitions 30 --warm-up 1 --least-ms 1 --format csv"
+            "collective {operation} --sizes {BYTES} --repetitions 20 --warm-up 1 --least-ms 1 --format csv"
         );
         let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
         let run = words.split_whitespace().fold(run, Run::argument);
@@ -152,7 +152,7 @@ fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
     if !mpi.library().with_file_name("mpisee-bench").exists() {
         return;
     }
-    let words = ["2097152", "400"];
+    let words = ["2097152", "200"];
     // It copies the blocks several times, which takes as much longer on cores that others use, too.
     let planted: &[(&str, &str)] = match is_open_mpi(mpi) {
         true => {
