@@ -1,0 +1,33 @@
+//! The commands of `mpisee-through`, on small profiles.
+
+mod advise;
+mod check;
+mod comms;
+mod compare_network;
+mod diff;
+mod efficiency;
+mod errors;
+mod export;
+mod filters;
+mod golden;
+mod gpu;
+mod gpu_records;
+mod import;
+mod matrix;
+mod message_waits;
+mod nccl;
+mod nccl_gpus;
+mod ops;
+mod placement;
+mod recover;
+mod reference;
+mod reference_answers;
+mod report;
+mod runs;
+mod shares;
+mod sites;
+mod summary;
+mod support;
+mod variables;
+mod waits;
+mod without_mpi;
