@@ -2,7 +2,7 @@
 
 use crate::flavour::{Family, Flavour};
 use crate::{mpi, reuse, root};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -90,10 +90,18 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
             true => (&["build"], "debug"),
             false => (&["build", "--profile", "library"], "library"),
         };
-        cargo(&[build, &packages[..]].concat(), Some(workplace))?;
+        // The library's own crate is compiled by one processor alone, so that another one has time for what is not optimised.
+        let bench = thread::scope(|scope| {
+            let apart = with_bench && wanted.unoptimised && workplace.has_bench();
+            let beside = apart.then(|| scope.spawn(|| workplace.build_tests()));
+            cargo(&[build, &packages[..]].concat(), Some(workplace))?;
+            if let Some(beside) = beside {
+                beside.join().map_err(|_| anyhow!("building the tests panicked"))??;
+            }
+            anyhow::Ok(with_bench.then(|| workplace.bench(wanted.unoptimised)).flatten())
+        })?;
         let library = workplace.folder.join(folder).join("libmpisee.so");
         mpi::check_independence(&library)?;
-        let bench = if with_bench { workplace.bench(wanted.unoptimised)? } else { None };
         let (flavour, description) = (workplace.flavour.clone(), workplace.description());
         lock(&built).push(Built { flavour, library, description, bench });
         Ok(())
@@ -284,16 +292,18 @@ impl Workplace {
         self.flavour.family != Family::Standard
     }
 
-    /// `mpisee-bench` for this MPI: as built beside the library, or as the tests of both are.
-    fn bench(&self, unoptimised: bool) -> Result<Option<PathBuf>> {
+    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation.
+    fn build_tests(&self) -> Result<()> {
+        cargo(&[&["build", "--all-targets"], &self.packages(false)[..]].concat(), Some(self))
+    }
+
+    /// `mpisee-bench` for this MPI, as it was built beside the library or with the tests.
+    fn bench(&self, unoptimised: bool) -> Option<PathBuf> {
         if !self.has_bench() {
             eprintln!("there is no mpisee-bench for {}", self.flavour.name);
-            return Ok(None);
+            return None;
         }
-        if unoptimised {
-            cargo(&[&["build", "--all-targets"], &self.packages(false)[..]].concat(), Some(self))?;
-        }
-        Ok(Some(self.folder.join(if unoptimised { "debug" } else { "library" }).join(BENCH)))
+        Some(self.folder.join(if unoptimised { "debug" } else { "library" }).join(BENCH))
     }
 
     /// The arguments for cargo that select what is built for each MPI: the library, and mpisee-bench. By one call, since in

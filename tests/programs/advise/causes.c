@@ -19,7 +19,7 @@
 #include "work.h"
 #include <sched.h>
 
-enum { LONG = 1 << 20, TINY = 400000, BARRIERS = 3000, ROUNDS = 60, HALO = 1000, HALF_ROUNDS = 60 };
+enum { LONG = 1 << 20, TINY = 400000, BARRIERS = 3000, ROUNDS = 30, HALO = 1000, HALF_ROUNDS = 60 };
 
 static char out[4 * LONG], in[4 * LONG];
 static double sums[HALO];

@@ -124,7 +124,7 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
     tuned.extend(exported(&place.path("t.env")));
     let settings = [Variables::new(), planted, tuned];
     let mut least = [(); 3].map(|()| BTreeMap::<&str, f64>::new());
-    for _ in 0..5 {
+    for _ in 0..3 {
         for (least, variables) in least.iter_mut().zip(&settings) {
             for (operation, time_s) in times(mpi, variables) {
                 let of = least.entry(operation).or_insert(f64::INFINITY);
