@@ -1,6 +1,6 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
 // plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
-// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; alone.html, of one without MPI; alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
+// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; alone.html, of one without MPI; cores.html, of one whose ranks lacked cores; alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -320,6 +320,15 @@ async function useSeveral(file, series) {
   await other.context().close();
 }
 
+/** A factor has its interval, as on the command line. */
+async function haveIntervals(file) {
+  const page = await open(file, 1280, "light");
+  const tiles = await page.$$eval("#efficiency .tile", (tiles) => tiles.map((tile) => tile.innerText));
+  const balance = tiles.find((text) => text.startsWith("Load balance"));
+  assert.match(balance ?? "", /\d to \d[\d.]* %/, `${file}: ${JSON.stringify(tiles)}`);
+  await page.context().close();
+}
+
 try {
   const files = readdirSync(folder).filter((file) => file.endsWith(".html"));
   assert.ok(files.includes("plain.html"), "there is no plain.html");
@@ -330,6 +339,7 @@ try {
     () => lackWays("some-ways.html"),
     () => useNccl("nccl.html"),
     () => lackMpi("alone.html"),
+    () => haveIntervals("cores.html"),
     () => nameGpus("alike.html"),
     () => useSeveral("several.html", "series.html"),
   ];

@@ -97,7 +97,7 @@ mod tests {
     fn the_help_is_as_it_was() {
         insta::with_settings!({
             prepend_module_to_snapshot => false,
-            snapshot_path => "../../tests/snapshots",
+            snapshot_path => "../../tests/commands/snapshots",
             omit_expression => true,
         }, { insta::assert_snapshot!("serve_help", Line::command().render_long_help()) });
     }

@@ -174,6 +174,25 @@ fn a_replay_by_another_mpi_accuses_nobody() {
     assert!(!profile.run(&["advise", "app.mpisee"]).exits(0).stdout.contains("network]"));
 }
 
+/// Nobody asked for the replay: two operations are enough.
+#[test]
+fn efficiency_shows_two_operations_of_a_replay_unasked() {
+    let (mut builder, mut network) = (profile(), network());
+    for rank in 0..4 {
+        builder = builder.call("W", rank, "MPI_Bcast", 50, 50 * 8192, 2.0);
+    }
+    network.replays.push(replay("W", &["W"], "MPI_Bcast", [8192, 16383], 8192, [0.01, 0.01]));
+    let profile = builder.write();
+    std::fs::write(profile.beside().join("network.json"), network.text()).unwrap();
+    let said = |options: &[&str]| {
+        let ran = profile.run(&[&["efficiency", "app.mpisee"], options].concat());
+        ran.exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let more = "1 more operation of the replay beside the profile: mpisee-through compare-network has all.";
+    assert!(said(&[]).contains(more), "{}", said(&[]));
+    assert!(!said(&["--network", "network.json"]).contains("compare-network has all"));
+}
+
 /// Samples do not tell sizes apart: of each it is known only what all of them together leave.
 #[test]
 fn waiting_of_one_size_is_bounded_by_that_of_all() {

@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 /// The page of the profile.
-fn page_of(profile: &Written) -> String {
+pub fn page_of(profile: &Written) -> String {
     profile.run(&["report", "app.mpisee", "-o", "-"]).exits(0).stdout.clone()
 }
 
 /// The data in the page.
-fn data_of(page: &str) -> Value {
+pub fn data_of(page: &str) -> Value {
     let (_, rest) = page.split_once("<script id=\"data\" type=\"text/plain\">").unwrap();
     let (encoded, _) = rest.split_once("</script>").unwrap();
     let compressed = base64::engine::general_purpose::STANDARD.decode(encoded).unwrap();

@@ -1,6 +1,7 @@
 //! No share in any answer is below nothing or above the whole: not where threads are in MPI at
 //! once, ranks have no core, or a profile does not tell how many threads there are.
 
+use crate::report::{data_of, page_of};
 use crate::support::{Builder, Written, pools, splatt};
 use mpisee_profile::rows::Seconds;
 use proptest::prelude::*;
@@ -177,6 +178,25 @@ proptest! {
         let whole = answer["efficiency"][0]["parallel_efficiency"].as_f64().unwrap() + loss.sum::<f64>();
         prop_assert!((whole - 1.0).abs() < 1e-7, "{}", answer);
     }
+}
+
+/// A profile of ranks that had no core for a third of the time that they wanted one.
+pub fn without_core() -> Written {
+    built(&[(10.0, 0.2, 0.5, 0.25, Some(1)); RANKS as usize], true, false).write()
+}
+
+#[test]
+fn time_without_a_core_is_said_wherever_efficiency_is() {
+    const SAID: &str = "Useful time excludes the part of this outside of MPI (CA %).";
+    let profile = without_core();
+    for format in ["table", "json"] {
+        let ran = profile.run(&["efficiency", "app.mpisee", "--format", format]);
+        let said = ran.exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(SAID), "{format}: {said}");
+    }
+    let data = data_of(&page_of(&profile));
+    let notes = data["caveats"]["efficiency"].as_array().expect("there are notes");
+    assert!(notes.iter().any(|note| note.as_str().is_some_and(|note| note.contains(SAID))), "{notes:?}");
 }
 
 #[test]

@@ -208,12 +208,14 @@ fn noise_is_nobodys_fault() {
     let noisy = |number, rank: u32| 1e-3 * random(number, 50 + u64::from(rank));
     let profile = Calls::default().add(Builder::new(8), noisy).write();
     let said = said(&profile, &[]);
-    assert!(said.starts_with("No rank stands out"), "{said}");
+    assert!(said.starts_with("No rank stands out: of the waiting, rank "), "{said}");
     // Waiting of little weight is none either.
     let calls = Calls { number: 400, one_in: 2, ..Calls::default() };
     let profile = calls.add(Builder::new(8), |_, rank| if rank == 3 { 1e-4 } else { 0.0 }).write();
-    let said = self::said(&profile, &[]);
-    assert!(said.starts_with("No rank stands out"), "{said}");
+    let said = self::said(&profile, &[]).split_whitespace().collect::<Vec<_>>().join(" ");
+    let sentence = "No rank stands out for certain. Rank 3 caused 94.9 % of the waiting, but in few long waits, by an \
+                    uncertain estimate, or in less than 1 % of the wall time.";
+    assert!(said.starts_with(sentence), "{said}");
 }
 
 #[test]

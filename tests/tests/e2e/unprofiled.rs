@@ -64,6 +64,39 @@ fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
     }
 }
 
+/// Two tools by the profiling interface: of each call the first one passes on what the second one cannot see.
+#[case]
+fn another_tool_before_the_profiler_is_reported(mpi: &Mpi) {
+    let tool = mpi.compile_variant("lifecycle/another_tool", "library", &["-shared", "-fPIC"]);
+    let program = mpi.compile("lifecycle/launched");
+    let said = sentence(
+        launched(mpi)
+            .args(["sh", "-c", "LD_PRELOAD=\"$0:$LD_PRELOAD\" exec \"$@\""])
+            .arg(&tool)
+            .arg(&program),
+    );
+    assert!(said.contains("its call of MPI_Init did not reach the profiler"), "{said}");
+    // Behind the profiler it sees nothing, and the profile is whole.
+    let behind = "LD_PRELOAD=\"$LD_PRELOAD:$0\" exec \"$@\"";
+    let ended = Ended::of(launched(mpi).args(["sh", "-c", behind]).arg(&tool).arg(&program));
+    assert_eq!((ended.said().len(), ended.profiles().len()), (1, 1), "{}", ended.stderr);
+    assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 2 * 307);
+}
+
+/// As behind sudo, which gives its program another user and takes the preload away.
+#[case]
+fn a_program_of_another_user_is_reported(mpi: &Mpi) {
+    let nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"];
+    if !Command::new(nobody[0]).args(&nobody[1..]).arg("true").status().is_ok_and(|it| it.success()) {
+        mpisee_tests::harness::leave_out("nothing can be run as another user here");
+        return;
+    }
+    let mut command = alone(mpi);
+    command.args(["sh", "-c", "\"$@\"; exit $?", "sh"]).args(nobody).args(["env", "-u", "LD_PRELOAD"]);
+    let said = sentence(command.arg(mpi.compile("lifecycle/launched")));
+    assert!(said.contains("sh started ") && said.contains("launched without LD_PRELOAD"), "{said}");
+}
+
 /// Programs of coreutils close their stderr in an exit handler, before the profiler could say something.
 #[case]
 fn a_program_that_closes_its_stderr_at_its_end_is_reported(mpi: &Mpi) {

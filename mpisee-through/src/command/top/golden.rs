@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 fn golden(name: &str, text: &str) {
     insta::with_settings!({
         prepend_module_to_snapshot => false,
-        snapshot_path => "../../../tests/snapshots",
+        snapshot_path => "../../../tests/commands/snapshots",
         omit_expression => true,
     }, { insta::assert_snapshot!(name, text) });
 }

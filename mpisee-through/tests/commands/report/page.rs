@@ -195,6 +195,7 @@ fn a_browser_shows_it() {
     super::over_time::write_time_line(&profile);
     write(&profile, "plain.html");
     write(&sums_over_ranks(), "sums.html");
+    write(&crate::shares::without_core(), "cores.html");
     write(&crate::support::splatt().write(), "grid.html");
     write(&Builder::new(2).write(), "empty.html");
     write(&crate::support::solver().write(), "sites.html");

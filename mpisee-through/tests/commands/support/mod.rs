@@ -320,7 +320,7 @@ impl Written {
         Ran::new(self.command(arguments))
     }
 
-    /// Expects the output that `tests/snapshots` has under the name, and no line of it wider than the page.
+    /// Expects the output that `snapshots` has under the name, and no line of it wider than the page.
     #[track_caller]
     pub fn golden_at(&self, width: usize, name: &str, arguments: &[&str]) {
         let columns = width.to_string();
@@ -415,7 +415,7 @@ impl Ran {
         );
     }
 
-    /// Expects success and the output that `tests/snapshots` has under the name; `INSTA_UPDATE=always` writes it.
+    /// Expects success and the output that `snapshots` has under the name; `INSTA_UPDATE=always` writes it.
     #[track_caller]
     pub fn golden(&self, name: &str) {
         self.golden_exiting(0, name);
@@ -456,7 +456,7 @@ impl Ran {
     }
 }
 
-/// Expects the text that `tests/snapshots` has under the name.
+/// Expects the text that `snapshots` has under the name.
 #[track_caller]
 pub fn golden(name: &str, text: &str) {
     insta::with_settings!({
