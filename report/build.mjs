@@ -1,4 +1,4 @@
-// Bundles the report's script and style into mpisee-through/report, and those of the live page into mpisee-serve/page, where the crates
+// Bundles the report's script and style into mpisee-through/report, and those of the live page into crates/serve/page, where the crates
 // include them.
 // `node build.mjs --check` writes nothing and fails if the files there differ.
 
@@ -13,7 +13,7 @@ process.chdir(here);
 /** The pages: where each has its sources, and where its bundle goes. */
 const pages = [
   { source: "src", target: "mpisee-through/report" },
-  { source: "src/live", target: "mpisee-serve/page" },
+  { source: "src/live", target: "crates/serve/page" },
 ];
 
 const bundled = (source) => build({

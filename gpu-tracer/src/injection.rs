@@ -14,7 +14,7 @@ use crate::process::{self, nvshmem, stacks};
 use crate::trace::{self, trace};
 use crate::tracer::{Settings, Tracer};
 use mpisee_collect::{gpu, process as identity};
-use mpisee_guards::signals;
+use mpisee_in_process::guards::signals;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::options::Options;
 use mpisee_profile::segment::owner_of;

@@ -34,7 +34,7 @@ use mpisee_collect::process as identity;
 use mpisee_collect::run::{RunSums, in_numbers};
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
-use mpisee_guards::{ThreadState, descriptors, keep_thread_state, signals};
+use mpisee_in_process::guards::{ThreadState, descriptors, keep_thread_state, signals};
 use mpisee_profile::path_text::shell_path;
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::fact::Fact;

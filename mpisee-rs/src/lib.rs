@@ -6,7 +6,7 @@
 //! docs/architecture.md follows one call all the way.
 //!
 //! The modules are layers, from below: [`mpi`], [`storage`], [`binaries`], [`state`], [`naming`], [`recording`], [`finalize`],
-//! [`wrappers`]. Each imports from those below it alone, which a test holds (`xtask/tests/layers.rs`).
+//! [`wrappers`]. Each imports from those below it alone, which a test holds (`tools/xtask/tests/layers.rs`).
 //!
 //! The library is a guest. It writes nothing to stdout, ends no process, changes no argument, result or
 //! message; what fails inside of it is counted as not seen, and the program goes on.

@@ -1,7 +1,7 @@
-//! Replays the corpora of the fuzzers, in `fuzz/`, through the readers: each input within limits of memory and time.
+//! Replays the corpora of the fuzzers, in `tools/fuzz/`, through the readers: each input within limits of memory and time.
 //! No test harness: what commands print goes nowhere.
 
-#[path = "../../fuzz/src/readers.rs"]
+#[path = "../../tools/fuzz/src/readers.rs"]
 mod readers;
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -43,7 +43,7 @@ static ALLOCATOR: Counting = Counting;
 fn main() {
     // SAFETY: the name ends in a zero; the test speaks on stderr alone.
     unsafe { libc::dup2(libc::open(c"/dev/null".as_ptr(), libc::O_WRONLY), 1) };
-    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");
+    let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tools/fuzz/corpus");
     for (target, read) in readers::TARGETS {
         let mut inputs: Vec<_> = std::fs::read_dir(corpora.join(target))
             .unwrap_or_else(|error| panic!("no corpus of {target}: {error}"))

@@ -44,7 +44,7 @@ function answer(request, response) {
   const [, ending] = name.split(".");
   const isFile = KINDS[ending] !== undefined;
   response.setHeader("content-type", isFile ? KINDS[ending] : "application/json");
-  response.end(isFile ? readFileSync(new URL(`../../mpisee-serve/page/${name}`, import.meta.url)) : JSON.stringify(answers[name]()));
+  response.end(isFile ? readFileSync(new URL(`../../crates/serve/page/${name}`, import.meta.url)) : JSON.stringify(answers[name]()));
 }
 
 const server = createServer(answer);

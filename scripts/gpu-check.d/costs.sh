@@ -29,7 +29,7 @@ measure() {
 }
 
 step_cost() {
-    compile bench/gpu_cost.cu || { failed "gpu_cost.cu does not compile" && return; }
+    compile tools/overhead/gpu_cost.cu || { failed "gpu_cost.cu does not compile" && return; }
     measure "$backend.cost" alone,stencil,ring,local,host "$work/bin/gpu_cost"
 }
 

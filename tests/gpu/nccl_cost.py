@@ -1,4 +1,4 @@
-"""An all-reduce by NCCL's ring from PyTorch, on two ranks with a GPU each; what is printed is as of bench/gpu_cost.cu."""
+"""An all-reduce by NCCL's ring from PyTorch, on two ranks with a GPU each; what is printed is as of tools/overhead/gpu_cost.cu."""
 
 import os
 import statistics

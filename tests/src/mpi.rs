@@ -190,11 +190,11 @@ impl Mpi {
         self.compile_by(compiler, &format!("{name}.c"), &format!("{name}-{variant}"), arguments)
     }
 
-    /// Compiles `bench/NAME.c`.
+    /// Compiles `tools/overhead/NAME.c`.
     pub fn compile_benchmark(&self, name: &str) -> PathBuf {
         let mut compiler = Command::new(&self.mpicc);
         compiler.args(["-std=gnu11", "-O2"]);
-        self.compile_by(compiler, &format!("../../bench/{name}.c"), &format!("bench/{name}"), &[])
+        self.compile_by(compiler, &format!("../../tools/overhead/{name}.c"), &format!("bench/{name}"), &[])
     }
 
     /// Compiles `examples/NAME.c`.

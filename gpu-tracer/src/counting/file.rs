@@ -2,7 +2,7 @@
 //!
 //! It is opened again for each batch: the program may close a descriptor that is kept open, and reuse its number.
 
-use mpisee_guards::descriptors;
+use mpisee_in_process::guards::descriptors;
 use mpisee_profile::gpu::{
     BLOCK_HEADER_BYTES, CounterValues, FileEntry, MAGIC, Values, entry_block, values_block,
 };

@@ -5,7 +5,7 @@
 
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute, CUuuid};
 use mpisee_collect::process::gpu::uuid_text;
-use mpisee_symbols::{LoadedObject, find_object};
+use mpisee_in_process::symbols::{LoadedObject, find_object};
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;

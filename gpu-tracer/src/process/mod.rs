@@ -6,7 +6,7 @@ pub(crate) mod nvshmem;
 pub(crate) mod python;
 pub(crate) mod stacks;
 
-use mpisee_guards::{cancellation, errno, signals};
+use mpisee_in_process::guards::{cancellation, errno, signals};
 use mpisee_profile::segment::layout::HOST_BYTES;
 
 /// While it lives, nothing shows in a thread of the program of what the tracer does there.

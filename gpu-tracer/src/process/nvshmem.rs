@@ -8,7 +8,7 @@
 //! free meanwhile.
 
 use crate::process::driver::symbol;
-use mpisee_symbols::find_object;
+use mpisee_in_process::symbols::find_object;
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::transmute;
 use std::sync::OnceLock;

@@ -1,7 +1,7 @@
 //! The line of Python that called the driver: which of the calling thread's frames is the one to name.
 
-use mpisee_python_frames::{Frame, Memory, Python};
-use mpisee_symbols::{LoadedObject, find_object};
+use mpisee_in_process::python_frames::{Frame, Memory, Python};
+use mpisee_in_process::symbols::{LoadedObject, find_object};
 use std::cell::RefCell;
 use std::sync::OnceLock;
 

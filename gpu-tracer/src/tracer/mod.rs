@@ -46,7 +46,7 @@ pub struct Settings {
     pub slots: usize,
     /// The folder for records of every access, if they are wanted.
     pub records: Option<PathBuf>,
-    /// Nothing is counted, but kernels are patched: bench/gpu_cost.cu measures the backend's own share of the cost.
+    /// Nothing is counted, but kernels are patched: tools/overhead/gpu_cost.cu measures the backend's own share of the cost.
     pub is_empty: bool,
 }
 

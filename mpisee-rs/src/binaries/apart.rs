@@ -6,8 +6,8 @@
 
 use super::stack_room;
 use crate::storage::clock;
-use mpisee_guards::{cancellation, errno, floating_point, signals};
-use mpisee_symbols::Address;
+use mpisee_in_process::guards::{cancellation, errno, floating_point, signals};
+use mpisee_in_process::symbols::Address;
 use std::ffi::{c_int, c_void};
 use std::mem::{MaybeUninit, transmute};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -42,7 +42,7 @@ static LEAST_STACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        let least = mpisee_symbols::first(c"__pthread_get_minstack");
+        let least = mpisee_in_process::symbols::first(c"__pthread_get_minstack");
         LEAST_STACK.store(least.map_or(ptr::null_mut(), Address::as_ptr), Ordering::Relaxed);
     }
     at_load

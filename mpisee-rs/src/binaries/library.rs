@@ -7,7 +7,7 @@
 //! [`apart`]: super::apart
 
 use crate::binaries::mapping;
-use mpisee_symbols::{LoadedObject, find_object, keep_loaded};
+use mpisee_in_process::symbols::{LoadedObject, find_object, keep_loaded};
 use std::ffi::CStr;
 use std::mem::transmute_copy;
 use std::ptr;

@@ -6,8 +6,8 @@
 
 mod lasting;
 
-use mpisee_guards::{cancellation, errno};
-use mpisee_symbols::{Mapped, find_object};
+use mpisee_in_process::guards::{cancellation, errno};
+use mpisee_in_process::symbols::{Mapped, find_object};
 use rustc_hash::FxHasher;
 use std::ffi::c_void;
 use std::hash::Hasher;
@@ -48,12 +48,12 @@ pub struct Mapping {
 
 /// Returns whether mappings can be found.
 pub fn has_finder() -> bool {
-    mpisee_symbols::can_find_mapped()
+    mpisee_in_process::symbols::can_find_mapped()
 }
 
 /// The mapping around an address; `None` where there is no object, or [`has_finder`] is false.
 pub fn at(address: usize) -> Option<Mapping> {
-    let Mapped { range, link_map } = mpisee_symbols::mapped_at(address)?;
+    let Mapped { range, link_map } = mpisee_in_process::symbols::mapped_at(address)?;
     Some(Mapping { range, link_map })
 }
 

@@ -1,8 +1,8 @@
 //! The program and the libraries that are loaded into the process.
 
 use crate::binaries::mapping::{self, MOST_PATH_BYTES, Mapping, mapped, read_memory};
-use mpisee_native_frames::unwind_rules::{HEADER_BYTES, frames_address};
-use mpisee_symbols::{LoadedObject, find_object};
+use mpisee_in_process::native_frames::unwind_rules::{HEADER_BYTES, frames_address};
+use mpisee_in_process::symbols::{LoadedObject, find_object};
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The unwind tables of a binary.
 
 use crate::binaries::objects::Tables;
-use mpisee_native_frames::unwind_rules::{IndexedTables, Rules, Section};
+use mpisee_in_process::native_frames::unwind_rules::{IndexedTables, Rules, Section};
 use std::borrow::Cow;
 use std::ops::{Deref, Range};
 use std::sync::Arc;

@@ -13,9 +13,9 @@ use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, UnwindRegsNative,
     Unwinder as _, UnwinderNative,
 };
-use mpisee_native_frames::computed_frame::ComputedFrame;
-use mpisee_native_frames::unwind_rules::Rules;
-use mpisee_native_frames::{Lost, leave_frame};
+use mpisee_in_process::native_frames::computed_frame::ComputedFrame;
+use mpisee_in_process::native_frames::unwind_rules::Rules;
+use mpisee_in_process::native_frames::{Lost, leave_frame};
 use mpisee_profile::segment::log::MOST_PATH_FRAMES;
 use std::ops::Range;
 
@@ -283,7 +283,7 @@ impl Unwinder {
 
 /// Returns whether a call may return to an address of this process.
 pub fn may_be_return(address: u64) -> bool {
-    mpisee_native_frames::may_be_return(address, |from, bytes| {
+    mpisee_in_process::native_frames::may_be_return(address, |from, bytes| {
         read_memory(from as usize, bytes) == bytes.len()
     })
 }

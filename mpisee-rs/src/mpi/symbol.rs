@@ -4,7 +4,7 @@
 //! drag an MPI into them, and a program may load its MPI late and privately (Python does).
 
 use crate::mpi::abi::header::constant;
-use mpisee_symbols::{Address, Library};
+use mpisee_in_process::symbols::{Address, Library};
 use std::ffi::{CStr, c_int, c_void};
 use std::marker::PhantomData;
 use std::ptr;
@@ -85,7 +85,7 @@ impl SymbolSlot {
     fn look_ahead(&self, library: Option<Library>) {
         if self.address.load(Ordering::Relaxed).is_null()
             && let Some(found) =
-                library.map_or_else(|| mpisee_symbols::next(self.name), |it| it.symbol(self.name))
+                library.map_or_else(|| mpisee_in_process::symbols::next(self.name), |it| it.symbol(self.name))
         {
             self.address.store(found.as_ptr(), Ordering::Relaxed);
         }
@@ -95,7 +95,7 @@ impl SymbolSlot {
 /// Looks functions up before they are called. The loader's lock is taken for that, and a program may hold it for as long as a library's
 /// constructor or destructor waits for a thread, whose call would have to wait in turn.
 pub fn look_ahead(places: &[&SymbolSlot]) {
-    let library = match mpisee_symbols::next(c"PMPI_Init") {
+    let library = match mpisee_in_process::symbols::next(c"PMPI_Init") {
         Some(_) => None,
         None => private_library(),
     };
@@ -109,7 +109,7 @@ extern "C-unwind" fn missing() -> c_int {
 /// The address of an MPI function: the next one after ours in the search order, else that of the MPI that
 /// the program loaded for itself.
 pub fn function(name: &CStr) -> Option<*mut c_void> {
-    mpisee_symbols::next(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
+    mpisee_in_process::symbols::next(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
 }
 
 /// The address of the `MPI` function for `twin`, in a library without `PMPI` twins. Sequential libraries come with such
@@ -117,14 +117,15 @@ pub fn function(name: &CStr) -> Option<*mut c_void> {
 /// preload, may have only the stub.
 fn without_twin(twin: &CStr) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(twin.to_bytes_with_nul().get(1..)?).ok()?;
-    let found = mpisee_symbols::next(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.1));
+    let found = mpisee_in_process::symbols::next(name)
+        .or_else(|| Some(mpisee_in_process::symbols::loaded_with(name)?.1));
     found.map(Address::as_ptr)
 }
 
 /// Returns whether an address lies in an object that the loader has mapped, and not in memory that was allocated.
 #[allow(dead_code, reason = "handles of other MPIs are no addresses")]
 pub fn is_static(address: *const c_void) -> bool {
-    mpisee_symbols::base(address.addr()) != 0
+    mpisee_in_process::symbols::base(address.addr()) != 0
 }
 
 /// The address of an object of the MPI library.
@@ -132,12 +133,12 @@ pub fn is_static(address: *const c_void) -> bool {
 /// A program linked in the ordinary way has its own copy of the object, and that is the one whose address
 /// the library and the program use; it is first in the global search order.
 pub fn data(name: &CStr) -> Option<*mut c_void> {
-    mpisee_symbols::first(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
+    mpisee_in_process::symbols::first(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
 }
 
 fn in_private_library(name: &CStr) -> Option<Address> {
     // MPI's Fortran is in a library of its own.
-    private_library()?.symbol(name).or_else(|| Some(mpisee_symbols::loaded_with(name)?.1))
+    private_library()?.symbol(name).or_else(|| Some(mpisee_in_process::symbols::loaded_with(name)?.1))
 }
 
 /// The MPI that the program loaded for itself.
@@ -145,6 +146,7 @@ fn private_library() -> Option<Library> {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
     // Until it is loaded there is nothing to remember.
     LIBRARY.get().copied().or_else(|| {
-        mpisee_symbols::loaded_with(c"PMPI_Init_thread").map(|(found, _)| *LIBRARY.get_or_init(|| found))
+        mpisee_in_process::symbols::loaded_with(c"PMPI_Init_thread")
+            .map(|(found, _)| *LIBRARY.get_or_init(|| found))
     })
 }

@@ -9,7 +9,7 @@ use crate::recording::RecordedCall;
 use crate::state::gpu::cuda_events::{self, Elapsed, Pair};
 use crate::state::world;
 use crate::storage::counters::{add, update};
-use mpisee_guards::{errno, floating_point};
+use mpisee_in_process::guards::{errno, floating_point};
 use mpisee_profile::nccl::{Comm, NcclCall, Stream};
 use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::{GpuTimeKey, size_class};

@@ -19,7 +19,7 @@ use crate::storage::frame::{self, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
 use crate::storage::{clock, memory};
-use mpisee_guards::keep_thread_state;
+use mpisee_in_process::guards::keep_thread_state;
 use mpisee_profile::segment::layout::path;
 use mpisee_profile::segment::log::{Code, MOST_PATH_FRAMES, MOST_PATH_LINES, Record};
 use mpisee_profile::segment::{PathKey, SlotKey};

@@ -3,7 +3,7 @@
 use crate::state::world::World;
 use crate::storage::clock;
 use mpisee_collect::process::cpu::{self, Sample};
-use mpisee_guards::descriptors;
+use mpisee_in_process::guards::descriptors;
 use mpisee_profile::segment::fact::Fact;
 use mpisee_profile::segment::layout::cpu::{READING_NS_PLUS_1, WORDS};
 use std::sync::OnceLock;

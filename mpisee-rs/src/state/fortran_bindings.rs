@@ -11,7 +11,7 @@ use crate::storage::clock;
 use crate::storage::frame::ExportFrame;
 use crate::storage::patience::PatientMutex;
 use crate::storage::table::Table;
-use mpisee_symbols::{is_mpich_fortran_bindings, keep_loaded};
+use mpisee_in_process::symbols::{is_mpich_fortran_bindings, keep_loaded};
 use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,11 @@
 //! Python on call paths: its lines take the place of the interpreter's frames.
 //!
 //! mpi4py has released the GIL where a call may be slow, so that nothing is asked of the interpreter: the thread's frames are read
-//! as they lie in memory (`mpisee-python-frames`).
+//! as they lie in memory ([`mpisee_in_process::python_frames`]).
 
 use crate::binaries::objects;
+use mpisee_in_process::python_frames::{Frame, Memory, Python, Unsupported};
 use mpisee_profile::segment::log::MOST_PATH_LINES;
-use mpisee_python_frames::{Frame, Memory, Python, Unsupported};
 use std::ops::Range;
 
 /// A line on a stack of Python.

@@ -3,7 +3,7 @@
 use super::request::{RequestRef, RequestState};
 use crate::mpi::abi::{Request, Status};
 use crate::storage::table::EntryRef;
-use mpisee_guards::errno;
+use mpisee_in_process::guards::errno;
 use mpisee_profile::CommId;
 use std::mem::MaybeUninit;
 

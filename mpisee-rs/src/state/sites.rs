@@ -16,7 +16,7 @@ use crate::storage::memory;
 use crate::storage::patience::PatientMutex;
 use crate::storage::segment::Segment;
 use crate::storage::table::Table;
-use mpisee_guards::cancellation;
+use mpisee_in_process::guards::cancellation;
 use mpisee_profile::Operation;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;

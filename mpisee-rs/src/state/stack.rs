@@ -12,7 +12,7 @@ use crate::state::world;
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;
 use crate::storage::patience::try_lock_anyway;
-use mpisee_symbols::is_mpi_library;
+use mpisee_in_process::symbols::is_mpi_library;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -12,7 +12,7 @@ use crate::storage::counters::{Counters, update};
 use crate::storage::hot::HOT;
 use crate::storage::memory;
 use crate::storage::message::say;
-use mpisee_guards::keep_thread_state;
+use mpisee_in_process::guards::keep_thread_state;
 use mpisee_profile::RegionId;
 use mpisee_profile::run::{ControlInfo, VariableInfo};
 use mpisee_profile::segment::fact::Fact;

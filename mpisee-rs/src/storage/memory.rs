@@ -2,7 +2,7 @@
 //! an allocation fails. So large buffers are allocated fallibly (`try_reserve`), and work of many small allocations begins only while
 //! memory is left, and is finished from a reserve.
 
-use mpisee_guards::errno;
+use mpisee_in_process::guards::errno;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::hint::black_box;

@@ -3,7 +3,7 @@
 //! Printing never harms the program: where stderr was closed or replaced nothing is printed, and neither a pipe without a reader, or with one
 //! that does not read, nor a file beyond `RLIMIT_FSIZE` ends the program or delays it for long.
 
-use mpisee_guards::{cancellation, errno, signals};
+use mpisee_in_process::guards::{cancellation, errno, signals};
 use std::fmt::{Arguments, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

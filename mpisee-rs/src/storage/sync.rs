@@ -1,7 +1,7 @@
 //! Atomics and cells of the standard library, in one place: `tests/model` compiles the modules that use them with those
 //! of a model checker instead.
 
-use mpisee_guards::cancellation;
+use mpisee_in_process::guards::cancellation;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 

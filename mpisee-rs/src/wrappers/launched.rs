@@ -9,7 +9,7 @@ use crate::storage::message;
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
 use mpisee_collect::process::{self as identity, begin_socket};
 use mpisee_collect::segments::{self, Segment};
-use mpisee_guards::descriptors;
+use mpisee_in_process::guards::descriptors;
 use mpisee_profile::options::{BEGIN_SOCKET, LAUNCHED, NOT_COUNTED, Options};
 use mpisee_profile::own_process;
 use mpisee_profile::segment::Snapshot;

@@ -28,7 +28,7 @@ use crate::storage::frame::CalledFrom;
 use crate::storage::message::{self, say};
 use crate::storage::segment::{self, Segment};
 use mpisee_collect::process as identity;
-use mpisee_guards::keep_thread_state;
+use mpisee_in_process::guards::keep_thread_state;
 use mpisee_profile::options::{Collect, Options};
 use mpisee_profile::run::WITHOUT_MPI;
 use mpisee_profile::segment::awaited::{self, Wildcards};

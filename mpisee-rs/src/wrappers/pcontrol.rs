@@ -7,7 +7,7 @@ use crate::state::sampled_overhead::Rare;
 use crate::state::switching::{follow, switch};
 use crate::state::world;
 use crate::storage::clock;
-use mpisee_guards::keep_thread_state;
+use mpisee_in_process::guards::keep_thread_state;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;

@@ -6,9 +6,9 @@
 
 use super::frames::{SiteFrame, file_name};
 use anyhow::{Context, Result};
+use mpisee_in_process::symbols::is_mpi_library;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::options::SKIP_FRAMES;
-use mpisee_symbols::is_mpi_library;
 use std::borrow::Cow;
 use std::path::PathBuf;
 

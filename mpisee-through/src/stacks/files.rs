@@ -2,7 +2,7 @@
 
 use super::memory::Memory;
 use framehop::ExplicitModuleSectionInfo;
-use mpisee_native_frames::unwind_rules::{
+use mpisee_in_process::native_frames::unwind_rules::{
     self, IndexedTables, Rules, frames_address, may_debug_frame_be_endless, may_eh_frame_be_endless,
 };
 use object::elf::FileHeader64;

@@ -18,8 +18,8 @@ use framehop::{
     Unwinder, UnwinderNative,
 };
 use memory::Memory;
-use mpisee_native_frames::unwind_rules::Rules;
-use mpisee_native_frames::{leave_frame, may_be_return};
+use mpisee_in_process::native_frames::unwind_rules::Rules;
+use mpisee_in_process::native_frames::{leave_frame, may_be_return};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ fn the_programs_compile() {
     let programs = root().join("tests/gpu");
     let mut sources: Vec<PathBuf> =
         fs::read_dir(&programs).expect("it is there").map(|it| it.expect("an entry").path()).collect();
-    sources.push(root().join("bench/gpu_cost.cu"));
+    sources.push(root().join("tools/overhead/gpu_cost.cu"));
     sources.retain(|it| it.extension().is_some_and(|it| it == "cu"));
     assert!(sources.len() > 8, "{sources:?}");
     let headers = ["check.h", "check_nccl.h", "driver.h"].map(|it| programs.join(it));

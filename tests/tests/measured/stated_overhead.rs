@@ -4,7 +4,7 @@ use mpisee_tests::{Mpi, Run, case};
 
 const PAIRS: usize = 5;
 
-/// Seconds in the calls of a run of `bench/stated_overhead.c`; with the profiler also the least and the most that it states.
+/// Seconds in the calls of a run of `tools/overhead/stated_overhead.c`; with the profiler also the least and the most that it states.
 fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
     let run = Run::of(mpi, mpi.compile_benchmark("stated_overhead")).ranks(1);
     let run = arguments.iter().fold(run, |run, it| run.argument(it));

@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn an_object_has_the_name_of_its_file() {
         let all = listed(program());
-        let file_of_c_library = mpisee_symbols::find_object(|object| {
+        let file_of_c_library = mpisee_in_process::symbols::find_object(|object| {
             object.file_name().starts_with(b"libc.").then(|| object.file_name().to_vec())
         });
         let file = file_of_c_library.expect("it is loaded");

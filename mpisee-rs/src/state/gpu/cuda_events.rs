@@ -6,7 +6,7 @@
 
 use crate::binaries::library::{Functions, Kept, function};
 use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
-use mpisee_symbols::LoadedObject;
+use mpisee_in_process::symbols::LoadedObject;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};

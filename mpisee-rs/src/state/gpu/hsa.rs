@@ -4,8 +4,8 @@
 //! was done. HSA fails until somebody has initialised it, the program or an MPI that takes the memory of GPUs. It does not know managed memory.
 
 use crate::binaries::library::{self, Functions, function};
+use mpisee_in_process::symbols::LoadedObject;
 use mpisee_profile::rows::Memory;
-use mpisee_symbols::LoadedObject;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 

@@ -4,7 +4,7 @@
 use crate::binaries::apart;
 use crate::binaries::library::{self, Functions, function};
 use mpisee_collect::process::gpu::{MOST_NVLINKS, kernel_address};
-use mpisee_symbols::{LoadedObject, find_object};
+use mpisee_in_process::symbols::{LoadedObject, find_object};
 use nvml_wrapper_sys::bindings::{
     nvmlDevice_t, nvmlEnableState_enum_NVML_FEATURE_DISABLED as NVML_FEATURE_DISABLED, nvmlEnableState_t,
     nvmlPciInfo_t, nvmlReturn_enum_NVML_SUCCESS as NVML_SUCCESS, nvmlReturn_t,

@@ -1,8 +1,8 @@
 //! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
 
 use super::extents::GRANULE;
-use mpisee_guards::cancellation;
-use mpisee_guards::descriptors;
+use mpisee_in_process::guards::cancellation;
+use mpisee_in_process::guards::descriptors;
 use mpisee_profile::segment::file_name;
 use std::cell::UnsafeCell;
 use std::ffi::{CString, c_int};

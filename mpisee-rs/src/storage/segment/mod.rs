@@ -7,7 +7,7 @@ use crate::storage::patience::PatientMutex;
 use crate::storage::prefetch;
 use extents::{Extents, GRANULE, MOST_BYTES};
 use file::{FirstExtent, Refusal, SharedFile, create_file, limit_of, map_private};
-use mpisee_guards::errno;
+use mpisee_in_process::guards::errno;
 use mpisee_profile::segment::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES, Slot,
 };

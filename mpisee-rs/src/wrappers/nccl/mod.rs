@@ -18,7 +18,7 @@ use crate::state::{process, sites, thread, world};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::wrappers::lifecycle;
 use group::{Group, GroupCall, Message, in_group};
-use mpisee_guards::{cancellation, errno};
+use mpisee_in_process::guards::{cancellation, errno};
 use mpisee_profile::nccl::{
     Comm, IN_PROGRESS, Make, Meaning, NcclCall, Pair, Peer, SUCCESS, Stream, UNKNOWN_DEVICE, Volume,
     interface,

@@ -14,7 +14,7 @@ use crate::recording::{RecordedCall, Recorder};
 use crate::state::nccl::{Announced, NCCL, NcclComm};
 use crate::state::world::World;
 use crate::storage::frame::ExportFrame;
-use mpisee_guards::errno;
+use mpisee_in_process::guards::errno;
 use mpisee_profile::nccl::{Comm, IN_PROGRESS, NcclCall, SUCCESS};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;

@@ -102,9 +102,9 @@ fn f08_configure(source: &Path, work: &Path) -> PathBuf {
 pub fn pause(mpi: &Mpi, work: &Path) -> Option<PathBuf> {
     let library = work.join("pause.so");
     let mut compiler = Command::new(mpi.wrapper("mpicc")?);
-    compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(root().join("bench/pause.c"));
+    compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(root().join("tools/overhead/pause.c"));
     let output = within(LIMIT, &mut compiler);
-    assert!(output.status.success(), "bench/pause.c:\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "tools/overhead/pause.c:\n{}", String::from_utf8_lossy(&output.stderr));
     Some(library)
 }
 

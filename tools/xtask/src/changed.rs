@@ -1,0 +1,297 @@
+//! What the changes of a working tree can affect: packages to test, and subjects of the end-to-end tests.
+
+use crate::build::WITHOUT_LIBRARY;
+use crate::root;
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// The package of the preloaded library, which has unit tests per MPI.
+pub const LIBRARY: &str = "mpisee-rs";
+/// The package of the end-to-end tests.
+const CASES: &str = "mpisee-tests";
+/// The folder with a module for each subject of the end-to-end tests.
+const SUBJECTS: &str = "tests/tests/e2e";
+/// The folder of what all of them use.
+const HARNESS: &str = "tests/src";
+/// The folder of their programs.
+const PROGRAMS: &str = "tests/programs";
+/// The subjects that a change of a package affects, besides those that are changed themselves.
+const SUBJECTS_OF: [(&str, &[&str]); 8] = [
+    (LIBRARY, &["smoke", "point_to_point", "collectives", "communicators", "requests", "threads"]),
+    ("mpisee-collect", &["smoke", "collection"]),
+    ("mpisee", &["smoke", "launching"]),
+    ("mpisee-bench", &["bench"]),
+    ("mpisee-case", &["smoke"]),
+    ("mpisee-gpu", &["gpu"]),
+    ("mpisee-nccl", &["nccl"]),
+    ("mpisee-serve", &["serve"]),
+];
+
+/// Packages and subjects that changes can affect.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Affected {
+    /// Packages whose files have changed.
+    pub changed: BTreeSet<String>,
+    /// These, and packages that depend on them.
+    pub packages: BTreeSet<String>,
+    /// Subjects of the end-to-end tests, which need an installation.
+    pub subjects: BTreeSet<String>,
+}
+
+/// Returns what the changes since a revision affect; without one, since the branch left its upstream.
+pub fn affected(base: Option<&str>) -> Result<Affected> {
+    let base = match base {
+        Some(base) => base.to_owned(),
+        None => git(&["merge-base", "HEAD", "@{upstream}"]).or_else(|_| {
+            eprintln!("the branch has no upstream: changes are those since the last commit");
+            git(&["rev-parse", "HEAD"])
+        })?,
+    };
+    let mut files = git(&["diff", "--name-only", base.trim()])?;
+    files.push_str(&git(&["ls-files", "--others", "--exclude-standard"])?);
+    let files: Vec<PathBuf> = files.lines().map(PathBuf::from).collect();
+    let packages = Packages::read()?;
+    let sources = subjects()?;
+    Ok(affected_by(&files, &packages, &sources))
+}
+
+/// Runs the tests of the affected packages that `cargo build --all-targets` of `scripts/test` has built; the library's are
+/// those of `cargo xtask test`.
+pub fn test(affected: &Affected) -> Result<()> {
+    // The same selection of packages as there: with another one their features differ, and all would compile again.
+    let mut command = Command::new("cargo");
+    command.current_dir(root()).args(["test", "--quiet", "--no-run", "--message-format", "json"]);
+    let output = command.args(WITHOUT_LIBRARY).stderr(Stdio::inherit()).output().context("starting cargo")?;
+    ensure!(output.status.success(), "the tests do not compile; the messages are above");
+    let packages = Packages::read()?;
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let built = messages.lines().filter_map(|line| serde_json::from_str::<TestProgram>(line).ok());
+    let mut failed = Vec::new();
+    for TestProgram { executable, manifest_path } in built {
+        let folder = manifest_path.parent().context("a manifest is in a folder")?;
+        let package = packages.with_file(folder.strip_prefix(root()).unwrap_or(folder));
+        if package.is_some_and(|package| affected.packages.contains(&package.name)) {
+            let mut command = Command::new(&executable);
+            command.arg("--quiet").current_dir(folder).env("CARGO_MANIFEST_DIR", folder);
+            if !command.status().with_context(|| executable.display().to_string())?.success() {
+                failed.push(executable.display().to_string());
+            }
+        }
+    }
+    ensure!(failed.is_empty(), "tests failed in {}", failed.join(", "));
+    Ok(())
+}
+
+/// A message of cargo about a program that it has built; messages about other things lack a field.
+#[derive(Deserialize)]
+struct TestProgram {
+    executable: PathBuf,
+    manifest_path: PathBuf,
+}
+
+fn git(arguments: &[&str]) -> Result<String> {
+    let output = Command::new("git").current_dir(root()).args(arguments).output().context("starting git")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "git {}: {}", arguments.join(" "), said.trim());
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The packages of the workspace.
+#[derive(Deserialize)]
+struct Packages {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+}
+
+impl Packages {
+    fn read() -> Result<Packages> {
+        let mut command = Command::new("cargo");
+        command.current_dir(root()).args(["metadata", "--no-deps", "--format-version", "1"]);
+        let output = command.output().context("starting cargo")?;
+        ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+        let mut packages: Packages =
+            serde_json::from_slice(&output.stdout).context("reading cargo metadata")?;
+        for package in &mut packages.packages {
+            let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+            package.manifest_path = folder.strip_prefix(root()).unwrap_or(folder).to_owned();
+        }
+        Ok(packages)
+    }
+
+    /// The package in whose folder a file is; the innermost.
+    fn with_file(&self, file: &Path) -> Option<&Package> {
+        let holding = self.packages.iter().filter(|package| file.starts_with(&package.manifest_path));
+        holding.max_by_key(|package| package.manifest_path.components().count())
+    }
+
+    /// The packages, and those that depend on them.
+    fn with_dependents(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
+        loop {
+            let depends = |package: &&Package| package.dependencies.iter().any(|it| names.contains(&it.name));
+            let dependents: Vec<String> =
+                self.packages.iter().filter(depends).map(|package| package.name.clone()).collect();
+            let before = names.len();
+            names.extend(dependents);
+            if names.len() == before {
+                return names;
+            }
+        }
+    }
+}
+
+/// The text of each subject of the end-to-end tests, with its submodules.
+fn subjects() -> Result<BTreeMap<String, String>> {
+    let mut texts = BTreeMap::new();
+    read_subjects(&root().join(SUBJECTS), None, &mut texts)?;
+    Ok(texts)
+}
+
+fn read_subjects(folder: &Path, subject: Option<&str>, texts: &mut BTreeMap<String, String>) -> Result<()> {
+    for entry in folder.read_dir().with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let subject = subject.unwrap_or(&name);
+        if path.is_dir() {
+            read_subjects(&path, Some(subject), texts)?;
+        } else {
+            texts.entry(subject.to_owned()).or_default().push_str(&std::fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a file is a page, of which tests compare few with the code.
+fn is_documentation(file: &Path) -> bool {
+    file.starts_with("docs") || file.extension().is_some_and(|it| it == "md")
+}
+
+/// The subjects that run a program of `tests/programs`, by the texts of all subjects.
+fn subjects_with(program: &Path, sources: &BTreeMap<String, String>) -> Vec<String> {
+    let path = program.with_extension("");
+    let names = match program.extension().is_some_and(|it| it == "h") {
+        // A header is part of all programs of its folder.
+        true => vec![format!("\"{}/", path.parent().unwrap_or(Path::new("")).display())],
+        // Some subjects name the folder once.
+        false => [Some(path.as_os_str()), path.file_name()]
+            .into_iter()
+            .flatten()
+            .map(|name| format!("\"{}\"", name.to_string_lossy()))
+            .collect(),
+    };
+    let users = sources.iter().filter(|(_, text)| names.iter().any(|name| text.contains(name)));
+    users.map(|(subject, _)| subject.clone()).collect()
+}
+
+fn affected_by(files: &[PathBuf], packages: &Packages, sources: &BTreeMap<String, String>) -> Affected {
+    let owners = files.iter().filter_map(|file| packages.with_file(file));
+    let mut changed: BTreeSet<String> = owners.map(|package| package.name.clone()).collect();
+    // What belongs to none may be part of all: the lock file, options of cargo, the header.
+    if files.iter().any(|file| packages.with_file(file).is_none() && !is_documentation(file)) {
+        changed.extend(packages.packages.iter().map(|package| package.name.clone()));
+    }
+    let all = packages.with_dependents(changed.clone());
+    let mut subjects: BTreeSet<String> = SUBJECTS_OF
+        .iter()
+        .filter(|(package, _)| all.contains(*package) && (*package == LIBRARY || changed.contains(*package)))
+        .flat_map(|(_, subjects)| subjects.iter().map(|&subject| subject.to_owned()))
+        .collect();
+    for file in files {
+        if let Ok(below) = file.strip_prefix(SUBJECTS) {
+            let subject =
+                below.components().next().map(|first| Path::new(first.as_os_str()).with_extension(""));
+            let subject = subject.map(|subject| subject.to_string_lossy().into_owned());
+            subjects.extend(subject.filter(|subject| subject != "main"));
+        }
+        if let Ok(below) = file.strip_prefix(PROGRAMS) {
+            subjects.extend(subjects_with(below, sources));
+        }
+        if file.starts_with(HARNESS) || file.parent() == Some(Path::new(PROGRAMS)) {
+            subjects.insert("smoke".to_owned());
+        }
+    }
+    Affected { changed, packages: all.into_iter().filter(|name| name != CASES).collect(), subjects }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
+        let dependencies = dependencies.iter().map(|&name| Dependency { name: name.to_owned() }).collect();
+        Package { name: name.to_owned(), manifest_path: folder.into(), dependencies }
+    }
+
+    fn affected_by_file(file: &str) -> Affected {
+        let packages = Packages {
+            packages: vec![
+                package("mpisee-profile", "crates/profile", &[]),
+                package("mpisee-profile-derive", "crates/profile/derive", &[]),
+                package(LIBRARY, "mpisee-rs", &["mpisee-profile"]),
+                package("mpisee-through", "mpisee-through", &["mpisee-profile"]),
+                package(CASES, "tests", &["mpisee-profile"]),
+            ],
+        };
+        let sources = BTreeMap::from([
+            ("requests".to_owned(), "Run::new(mpi, \"requests/recycled\")".to_owned()),
+            ("hostile_calls".to_owned(), "case(\"truncated\", 2)".to_owned()),
+            ("top".to_owned(), String::new()),
+        ]);
+        affected_by(&[file.into()], &packages, &sources)
+    }
+
+    fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
+        names.map(str::to_owned).into()
+    }
+
+    #[test]
+    fn dependents_of_a_changed_package_are_affected() {
+        let affected = affected_by_file("crates/profile/src/rows.rs");
+        assert_eq!(affected.changed, names(["mpisee-profile"]));
+        assert_eq!(affected.packages, names(["mpisee-profile", LIBRARY, "mpisee-through"]));
+        assert!(affected.subjects.contains("collectives"));
+    }
+
+    #[test]
+    fn a_command_affects_no_end_to_end_test() {
+        let affected = affected_by_file("mpisee-through/src/lib.rs");
+        assert_eq!(affected.packages, names(["mpisee-through"]));
+        assert_eq!(affected.subjects, names([]));
+    }
+
+    #[test]
+    fn the_innermost_package_owns_a_file() {
+        assert_eq!(
+            affected_by_file("crates/profile/derive/src/lib.rs").changed,
+            names(["mpisee-profile-derive"])
+        );
+    }
+
+    #[test]
+    fn a_changed_program_affects_the_subjects_that_run_it() {
+        assert_eq!(affected_by_file("tests/programs/requests/recycled.c").subjects, names(["requests"]));
+        assert_eq!(affected_by_file("tests/programs/requests/all.h").subjects, names(["requests"]));
+        assert_eq!(affected_by_file("tests/programs/hostile/truncated.c").subjects, names(["hostile_calls"]));
+        assert_eq!(affected_by_file("tests/tests/e2e/top/part.rs").subjects, names(["top"]));
+        assert_eq!(affected_by_file("tests/src/run.rs").subjects, names(["smoke"]));
+    }
+
+    #[test]
+    fn a_file_of_no_package_affects_all_and_a_page_none() {
+        assert_eq!(affected_by_file("Cargo.lock").packages.len(), 4);
+        assert_eq!(affected_by_file("docs/cost.md"), Affected::default());
+    }
+}
