@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 /* Raised with every change of what is below. */
-#define MPISEE_NVBIT_LAYER 3u
+#define MPISEE_NVBIT_LAYER 4u
 
 /* Kinds of calls of the driver: those of DriverCall in src/events/calls.rs, and further ones. */
 enum mpisee_nvbit_call {
@@ -64,8 +64,8 @@ struct mpisee_nvbit {
     uint64_t (*address)(void *context, void *function);
     /* The mangled name of a function; NVBit's memory. */
     const char *(*name)(void *context, void *function);
-    /* Writes the image of the module that a function is of to a file. */
-    int (*image)(void *context, void *function, const char *file);
+    /* Writes the image of the module that a function is of to a file, which stays empty if there is none. */
+    void (*image)(void *context, void *function, const char *file);
 };
 
 /* Functions of the tracer for NVBit's events. */

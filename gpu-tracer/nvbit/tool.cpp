@@ -151,8 +151,9 @@ const char *name(void *context, void *function) {
     return nvbit_get_func_name((CUcontext)context, (CUfunction)function, true);
 }
 
-int image(void *context, void *function, const char *file) {
-    return nvbit_dump_cubin((CUcontext)context, (CUfunction)function, file);
+void image(void *context, void *function, const char *file) {
+    /* It returns false where it has written all as well (1.7.7.1). */
+    nvbit_dump_cubin((CUcontext)context, (CUfunction)function, file);
 }
 
 /* Kind of a call of the driver; 0 if the tracer does not need it. */

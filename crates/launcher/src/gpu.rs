@@ -57,9 +57,10 @@ impl Setup<'_> {
         count_devices()?;
         let own = match self.options.gpu_backend {
             GpuBackend::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
-            // NVBit would greet on the program's standard output.
+            // NVBit would greet, and warn of what this tool does not do, beside what the program prints.
             GpuBackend::Nvbit => {
-                [("NVDISASM", text(&self.disassembler()?)), ("NOBANNER", "1".to_owned())].to_vec()
+                let silent = ["NOBANNER", "ACK_CTX_INIT_LIMITATION"].map(|name| (name, "1".to_owned()));
+                [("NVDISASM", text(&self.disassembler()?))].into_iter().chain(silent).collect()
             }
         };
         Ok([(INJECTION, text(&library)), ("MPISEE_GPU", "on".to_owned())].into_iter().chain(own).collect())

@@ -2,7 +2,7 @@
 
 #![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
-pub const MPISEE_NVBIT_LAYER: u32 = 3;
+pub const MPISEE_NVBIT_LAYER: u32 = 4;
 pub const MPISEE_ALLOC: mpisee_nvbit_call = 1;
 pub const MPISEE_ALLOC_PITCH: mpisee_nvbit_call = 2;
 pub const MPISEE_ALLOC_MANAGED: mpisee_nvbit_call = 3;
@@ -111,13 +111,13 @@ pub struct mpisee_nvbit {
             function: *mut ::std::ffi::c_void,
         ) -> *const ::std::ffi::c_char,
     >,
-    #[doc = " Writes the image of the module that a function is of to a file."]
+    #[doc = " Writes the image of the module that a function is of to a file, which stays empty if there is none."]
     pub image: ::std::option::Option<
         unsafe extern "C" fn(
             context: *mut ::std::ffi::c_void,
             function: *mut ::std::ffi::c_void,
             file: *const ::std::ffi::c_char,
-        ) -> ::std::ffi::c_int,
+        ),
     >,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <iterator>
 #include <map>
 #include <string>
 
@@ -35,6 +34,7 @@ struct call {
 
 struct kernel {
     std::vector<Instr *> instructions;
+    bool is_gone; /* its module was unloaded */
     bool runs_calls;
     uint64_t value;
 };
@@ -172,12 +172,14 @@ const struct { const char *name; nvbit_api_cuda_t call; } known[] = {
     KNOWN(cuGraphLaunch),
 };
 
-/* A module at the address of an unloaded one is new. */
+/* Of a function with the handle of one that was unloaded NVBit knows the earlier one's instructions and calls, which are not in
+ * the code. */
 void forget(const void *module) {
-    for (auto it = kernels.begin(); it != kernels.end();) {
+    for (auto &it : kernels) {
         void *own = nullptr;
-        cuFuncGetModule(&own, it->first);
-        it = own == module ? kernels.erase(it) : std::next(it);
+        cuFuncGetModule(&own, it.first);
+        it.second.is_gone |= own == module;
+        it.second.runs_calls &= own != module;
     }
 }
 
@@ -228,7 +230,10 @@ uint64_t nvbit_get_func_addr(CUcontext, CUfunction function) { return fake_funct
 bool nvbit_is_func_kernel(CUcontext, CUfunction function) {
     return strcmp(fake_function_name(plain(function)), "helper") != 0;
 }
-bool nvbit_dump_cubin(CUcontext, CUfunction function, const char *file) { return fake_dump(plain(function), file); }
+bool nvbit_dump_cubin(CUcontext, CUfunction function, const char *file) {
+    fake_dump(plain(function), file);
+    return false; /* as the real one */
+}
 void nvbit_insert_call(const Instr *instruction, const char *function, ipoint_t point) {
     if (point != IPOINT_BEFORE) {
         fatal("a call after an instruction");
@@ -251,9 +256,15 @@ void nvbit_add_call_arg_ureg_val(const Instr *instruction, int number, bool) {
 void nvbit_add_call_arg_launch_val64(const Instr *instruction, int, bool) { last(instruction).arguments += 'l'; }
 void nvbit_add_call_arg_mref_addr64(const Instr *instruction, int, bool) { last(instruction).arguments += 'a'; }
 void nvbit_enable_instrumented(CUcontext, CUfunction function, bool on, bool is_with_related) {
+    if (of(function).is_gone) {
+        fatal("a change of code that is gone");
+    }
     of(function).runs_calls = on;
     if (is_with_related) {
         for (CUfunction it : related(function)) {
+            if (of(it).is_gone) {
+                fatal("a change of a called function's code that is gone");
+            }
             of(it).runs_calls = on;
             of(it).value = of(function).value;
         }

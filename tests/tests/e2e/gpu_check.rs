@@ -73,6 +73,11 @@ fn text(output: &Output) -> String {
 
 /// Runs the script's comparison of a profile of one row, with these accesses, with the expected one.
 fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
+    compare_with(folder, accesses, more, "[]", &[])
+}
+
+/// The same of a profile with these notes, and with further options.
+fn compare_with(folder: &Path, accesses: &str, more: &str, notes: &str, options: &[&str]) -> Output {
     let profile = folder.join("test.mpisee");
     fs::create_dir_all(&profile).expect("it can be made");
     let expected = folder.join("expected");
@@ -86,13 +91,13 @@ fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
     let head = "new,rank,peer_rank,memory,kernel,source,object,access,width,accesses,bytes,error\n";
     let row = format!("x,1,0,ipc,before,/src/killed.cu:{line},ghost cells,store,4,{accesses},1408,0\n");
     fs::write(profile.join("gpu.csv"), format!("{head}{row}{more}")).expect("it can be written");
-    fs::write(profile.join("run.json"), "{\"notes\": []}").expect("it can be written");
+    fs::write(profile.join("run.json"), format!("{{\"notes\": {notes}}}")).expect("it can be written");
     let wanted = "rank,peer_rank,memory,kernel,access,width,object,line,accesses,bytes\n\
                   1,0,ipc,before,store,4,ghost cells,before,352,1408\n";
     fs::write(expected.join("1.csv"), wanted).expect("it can be written");
     let mut python = Command::new("python3");
     python.arg(root().join("tests/gpu/compare.py")).arg("rows").arg("--expected").arg(expected);
-    within(LIMIT, python.args(["--source", "killed.cu"]).arg(profile))
+    within(LIMIT, python.args(["--source", "killed.cu"]).args(options).arg(profile))
 }
 
 #[case]
@@ -106,6 +111,22 @@ fn the_comparison_sees_what_differs() {
     let more = compare(folder.path(), "352", "x,1,1,pinned,before,/src/killed.cu:9,words,store,4,5,20,0\n");
     assert_eq!(more.status.code(), Some(1));
     assert!(text(&more).contains("expected (0, 0), counted (5, 20)"), "{}", text(&more));
+}
+
+#[case]
+fn fewer_accesses_of_some_kernels_need_a_note() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let told = "[\"rank 0: of modules that were loaded where others had been unloaded\"]";
+    for (accesses, notes, kernels, is_right) in [
+        ("351", told, "bef*", true),
+        ("351", "[]", "bef*", false),
+        ("351", told, "late*", false),
+        ("353", told, "bef*", false),
+        ("352", told, "bef*", false),
+    ] {
+        let compared = compare_with(folder.path(), accesses, "", notes, &["--some", kernels]);
+        assert_eq!(compared.status.success(), is_right, "{accesses} {notes}: {}", text(&compared));
+    }
 }
 
 /// A file that differs from the one that agrees: in this file the first text in place of the second, and a line that says so.

@@ -84,6 +84,7 @@ fn kernels_are_traced_where_all_that_is_needed_is_there() {
     assert_eq!(traced.variable("CUDA_INJECTION64_PATH"), Some(nvbit));
     assert_eq!(traced.variable("NVDISASM"), Some(disassembler));
     assert_eq!(traced.variable("NOBANNER").as_deref(), Some("1"));
+    assert_eq!(traced.variable("ACK_CTX_INIT_LIMITATION").as_deref(), Some("1"));
     let plain = run(&["env"]);
     assert_eq!(plain.variable("CUDA_INJECTION64_PATH"), None);
     let off = run(&["--gpu=off", "env"]);

@@ -137,19 +137,20 @@ impl Driver {
         is_known && status != NOT_CAPTURED
     }
 
-    /// The module of a function, or of a kernel of a library, which stands for one. The function itself if the driver does
-    /// not say.
-    pub fn module_of(&self, function: u64) -> u64 {
-        let (mut module, mut own): (Handle, Handle) = (std::ptr::null_mut(), std::ptr::null_mut());
+    /// The module of a function, and the function, of which a kernel of a library stands for one. What is given if the driver
+    /// does not say.
+    pub fn module_of(&self, given: u64) -> [u64; 2] {
+        let (mut module, mut function): (Handle, Handle) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the program is about to launch it; the results are written.
         unsafe {
-            if (self.module)(&raw mut module, handle(function)) == 0
-                || (self.kernel)(&raw mut own, handle(function)) == 0
-                    && (self.module)(&raw mut module, own) == 0
+            if (self.module)(&raw mut module, handle(given)) == 0 {
+                [number(module), given]
+            } else if (self.kernel)(&raw mut function, handle(given)) == 0
+                && (self.module)(&raw mut module, function) == 0
             {
-                number(module)
+                [number(module), number(function)]
             } else {
-                function
+                [given, given]
             }
         }
     }

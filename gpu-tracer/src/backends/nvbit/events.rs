@@ -218,7 +218,7 @@ impl Listener {
             None
         };
         trace!(
-            "launch kernel={name} stream={stream:#x} module={module:#x} alone={is_alone} gets {address:x?}"
+            "launch kernel={name} function={function:#x} stream={stream:#x} module={module:#x} alone={is_alone} gets {address:x?}"
         );
         match address {
             Some(address) => self.run_with_calls(context, function, address),
@@ -281,22 +281,27 @@ impl Listener {
             ((layer.address)(context, function), driver::text((layer.name)(context, function))?)
         };
         let driver = &self.nvbit.driver;
-        let module = driver.within(context, || driver.module_of(function)).unwrap_or(function);
+        let of = driver.within(context, || driver.module_of(function)).unwrap_or([function; 2]);
         let key = (context, address);
-        Some((key, self.nvbit.functions().learn(function, key, name, module)))
+        Some((key, self.nvbit.functions().learn(function, key, name, of)))
     }
 
     /// Puts calls into a kernel and what it calls, once. Whether it has any.
     fn put_calls(&self, state: &mut State, key: Key, function: u64) -> bool {
-        let known = self.nvbit.functions().kernels.get(&key).map(|it| (it.module, it.calls));
-        let Some((module, calls)) = known else { return false };
+        let known = self.nvbit.functions().kernels.get(&key).cloned();
+        let Some(Kernel { module, calls, is_outlived, .. }) = known else { return false };
+        if is_outlived {
+            state.tracer.note(OUTLIVED);
+            return false;
+        }
         if let Some(calls) = calls {
             return calls > 0;
         }
         if !state.tracer.knows_module(module) {
             state.tracer.module_loaded(key.0, module, &self.nvbit.image(key.0, function));
         }
-        let mut selection = Selection { listener: self, module, kernel: key, earlier: 0 };
+        let mut selection =
+            Selection { listener: self, module, kernel: key, earlier: 0, meets_outlived: false };
         let data = (&raw mut selection).cast();
         // SAFETY: context and function are those of a launch; `selects` is called before the call returns.
         let calls =
@@ -305,8 +310,12 @@ impl Listener {
         trace!("calls={calls} of the kernel at {:#x}", key.1);
         if let Some(known) = self.nvbit.functions().kernels.get_mut(&key) {
             known.calls = Some(calls);
+            known.is_outlived = selection.meets_outlived;
         }
-        calls > 0
+        if selection.meets_outlived {
+            state.tracer.note(OUTLIVED);
+        }
+        calls > 0 && !selection.meets_outlived
     }
 
     fn run_with_calls(&self, context: u64, function: u64, value: u64) {
@@ -328,9 +337,13 @@ impl Listener {
 
     fn unload(&self, state: &mut State, module: u64) {
         state.tracer.module_unloading(module);
-        self.nvbit.functions().forget(|_, of| of == module);
+        self.nvbit.functions().unload(module);
     }
 }
+
+/// Of kernels that are launched without calls, see `outlived` of the functions.
+const OUTLIVED: &str = "kernels were not counted of modules that were loaded where others had been unloaded, since NVBit takes them for \
+                        the earlier ones; --gpu-backend sanitizer counts them";
 
 /// Data of [`selects`].
 struct Selection<'l> {
@@ -339,6 +352,8 @@ struct Selection<'l> {
     kernel: Key,
     /// Functions that had calls before.
     earlier: u32,
+    /// Whether a function that the kernel calls has the handle of an unloaded one.
+    meets_outlived: bool,
 }
 
 /// Selects a function that a kernel may run, unless it has calls already.
@@ -347,7 +362,7 @@ struct Selection<'l> {
 /// `data` is a [`Selection`], the name ends in a zero.
 unsafe extern "C" fn selects(
     data: *mut c_void,
-    _: *mut c_void,
+    function: *mut c_void,
     name: *const c_char,
     begin: u64,
     bytes: u64,
@@ -356,8 +371,13 @@ unsafe extern "C" fn selects(
     let (selection, name) = unsafe { (&mut *data.cast::<Selection<'_>>(), driver::text(name)) };
     trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", selection.module);
     let mut functions = selection.listener.nvbit.functions();
+    let (context, function) = (selection.kernel.0, number(function));
+    if functions.outlives(context, function) {
+        selection.meets_outlived = true;
+        return 0;
+    }
     functions.code.insert((selection.module, name.unwrap_or_default()), (begin, bytes));
-    let is_new = functions.gets_calls((selection.kernel.0, begin), selection.kernel, selection.module);
+    let is_new = functions.gets_calls((context, begin), selection.kernel, selection.module, function);
     selection.earlier += u32::from(!is_new);
     c_int::from(is_new)
 }

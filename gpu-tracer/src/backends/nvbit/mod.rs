@@ -31,7 +31,7 @@ struct Layer {
     set: unsafe extern "C" fn(*mut c_void, *mut c_void, u64, *mut c_void, u64),
     address: unsafe extern "C" fn(*mut c_void, *mut c_void) -> u64,
     name: unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const c_char,
-    image: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char) -> c_int,
+    image: unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_char),
 }
 
 impl Layer {
@@ -126,8 +126,8 @@ impl Nvbit {
         let Ok(name) = CString::new(path.as_str()) else { return Vec::new() };
         let (context, function) = (handle(context), handle(function));
         // SAFETY: context and function are NVBit's; the name ends in a zero.
-        let is_written = unsafe { (self.layer.image)(context, function, name.as_ptr()) } != 0;
-        if is_written { std::fs::read(path).unwrap_or_default() } else { Vec::new() }
+        unsafe { (self.layer.image)(context, function, name.as_ptr()) };
+        std::fs::read(path).unwrap_or_default()
     }
 }
 
@@ -176,7 +176,7 @@ impl Backend for Back {
     fn context_gone(&self, context: u64) {
         let Back(nvbit) = self;
         nvbit.streams.lock().unwrap_or_else(PoisonError::into_inner).remove(&context);
-        nvbit.functions().forget(|&(of, _), _| of == context);
+        nvbit.functions().context_gone(context);
     }
 
     fn device_name(&self, device: i32) -> String {
