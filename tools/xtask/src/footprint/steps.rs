@@ -61,19 +61,19 @@ impl Mark {
     }
 }
 
-/// Time as a program would see it that nobody steps: a tick for each instruction. A call would be a slow one otherwise, for
-/// which the library does more.
+/// Time in which a tick passes from one reading to the next. With any other time a call would now and then be a slow one,
+/// for which the library does more.
 #[derive(Default)]
 struct Clock {
-    /// The ticks when the operation began.
-    begin: Option<u64>,
+    /// What the program has read last.
+    last: Option<u64>,
 }
 
 impl Clock {
-    /// Changes what the program has read after a number of instructions.
-    fn correct(&mut self, read: &mut user_regs_struct, instructions: usize) {
-        let begin = *self.begin.get_or_insert(read.rdx << 32 | read.rax);
-        let now = begin + instructions as u64;
+    /// Changes what the program has read.
+    fn correct(&mut self, read: &mut user_regs_struct) {
+        let now = self.last.map_or(read.rdx << 32 | read.rax, |last| last + 1);
+        self.last = Some(now);
         (read.rax, read.rdx) = (now & 0xffff_ffff, now >> 32);
     }
 }
@@ -115,7 +115,7 @@ impl Traced {
                     window.instructions.push(self.footprint(&instruction, &registers));
                     if matches!(instruction.code(), Code::Rdtsc | Code::Rdtscp) {
                         let mut read = self.registers()?;
-                        clock.correct(&mut read, window.instructions.len());
+                        clock.correct(&mut read);
                         self.request(libc::PTRACE_SETREGS, &raw mut read)?;
                     }
                     signal = 0;
