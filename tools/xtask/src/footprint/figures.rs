@@ -8,7 +8,7 @@ use std::path::Path;
 const HEADER: &str = "flavour,operation,instructions,code_lines,data_lines,pages";
 
 /// An operation with an MPI.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OperationOfMpi {
     pub flavour: String,
     pub operation: String,
@@ -66,14 +66,20 @@ pub fn print(found: &Figures, held: &Figures) {
     }
 }
 
-/// The figures that are by more than a margin, and more than five, above those that hold.
-pub fn grown(found: &Figures, held: &Figures, margin_percent: f64) -> Vec<String> {
-    let mut grown = Vec::new();
+/// The operations with figures that are by more than a margin, and more than five, above those that hold, and a sentence on each.
+pub fn grown<'f>(
+    found: &'f Figures,
+    held: &Figures,
+    margin_percent: f64,
+) -> BTreeMap<&'f OperationOfMpi, Vec<String>> {
+    let mut grown: BTreeMap<_, Vec<String>> = BTreeMap::new();
     for (key, now) in found {
         let Some(before) = held.get(key) else { continue };
         for ((unit, now), (_, before)) in now.limited().into_iter().zip(before.limited()) {
             if now > before + SLACK && now as f64 > before as f64 * (1.0 + margin_percent / 100.0) {
-                grown.push(format!("{} ({}): {now} {unit} instead of {before}", key.operation, key.flavour));
+                let sentence =
+                    format!("{} ({}): {now} {unit} instead of {before}", key.operation, key.flavour);
+                grown.entry(key).or_default().push(sentence);
             }
         }
     }
@@ -165,9 +171,12 @@ mod tests {
 
     #[test]
     fn growth_beyond_the_margin_is_told_with_both_figures() {
-        let found = grown(&one(194, 26), &one(176, 17), 10.0);
+        let found = one(194, 26);
+        let grown = grown(&found, &one(176, 17), 10.0);
+        let [(operation, sentences)] = Vec::from_iter(&grown).try_into().unwrap();
+        assert_eq!(operation.operation, "Irecv, Isend");
         assert_eq!(
-            found,
+            *sentences,
             [
                 "Irecv, Isend (mpich-4.0): 194 instructions instead of 176",
                 "Irecv, Isend (mpich-4.0): 39 lines instead of 30"

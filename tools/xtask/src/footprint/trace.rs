@@ -126,12 +126,21 @@ impl Recorded {
         })
     }
 
-    /// Of an operation's windows the one with the median of instructions.
+    /// An operation's typical window. The library does more in some: of five, two may be of a call that it measures.
     pub fn typical(&self, operation: &str) -> Option<&Window> {
-        let number = self.operations().position(|it| it == operation)? as u64;
-        let mut windows: Vec<&Window> = self.windows.iter().filter(|it| it.operation == number).collect();
+        let mut windows: Vec<&Window> = self.windows_of(operation).collect();
         windows.sort_by_key(|window| self.own(window).figure().instructions);
-        windows.get(windows.len() / 2).copied()
+        windows.get(windows.len() / 3).copied()
+    }
+
+    /// The library's instructions in each window of an operation.
+    pub fn instructions(&self, operation: &str) -> Vec<u64> {
+        self.windows_of(operation).map(|window| self.own(window).figure().instructions).collect()
+    }
+
+    fn windows_of(&self, operation: &str) -> impl Iterator<Item = &Window> {
+        let number = self.operations().position(|it| it == operation).map(|it| it as u64);
+        self.windows.iter().filter(move |it| Some(it.operation) == number)
     }
 
     fn mapping(&self, address: u64) -> Option<&Mapping> {
