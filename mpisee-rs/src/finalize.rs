@@ -27,6 +27,7 @@ use crate::storage::message::say;
 use crate::storage::segment::has_memory;
 use mpisee_collect::RankTables;
 use mpisee_collect::files::{AggregateFiles, Files, ProfileFiles, parts};
+use mpisee_collect::form::AsText;
 use mpisee_collect::gpu::GpuPart;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::overhead::call_ns;
@@ -267,11 +268,12 @@ fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
         header.map_or_else(|_| RunSums::default(), |(header, _)| RunSums::of_header(&header, Some(end)));
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(tracer::parts(world));
+        let tables = RankTables::<AsText>::of_arrived(absent, &snapshot, end.moment);
+        let mut tables = tables.with_kernels(tracer::parts(world));
         Ok(Own {
             sums: sums.clone().with_rows(&tables, &snapshot),
             call_ns: call_ns(&snapshot, end.moment),
-            parts: Some(parts(&tables)),
+            parts: Some(parts(&mut tables)),
             kernels: tables.gpu,
             end: Some(end),
         })

@@ -1,5 +1,6 @@
 //! From the sampled instances of a rank's collective calls to rows, and with them its sampled messages.
 
+use crate::form::{AsRows, Form};
 use crate::messages::{self, Messages};
 use crate::node_clock::NodeClock;
 use crate::process::boot;
@@ -8,26 +9,31 @@ use mpisee_profile::rows::{ArrivalRow, CollectiveRow};
 use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, INSTANCES, Sample, Subject};
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::call;
-use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Moment, Snapshot};
 use mpisee_profile::segment::{InstancesKey, SlotKey};
 use mpisee_profile::{CommRank, Operation, WorldRank};
 use std::collections::HashMap;
 
 /// The rows of a rank.
-#[derive(Debug, Default)]
-pub struct Arrivals {
+#[derive(Debug)]
+pub struct Arrivals<F: Form = AsRows> {
     /// When it entered and left.
-    pub samples: Vec<ArrivalRow>,
+    pub samples: F::Of<ArrivalRow>,
     /// How many instances there were.
     pub collectives: Vec<CollectiveRow>,
     /// Its part in messages.
-    pub messages: Messages,
+    pub messages: Messages<F>,
 }
 
-impl Arrivals {
+impl<F: Form> Default for Arrivals<F> {
+    fn default() -> Self {
+        Arrivals { samples: F::Of::default(), collectives: Vec::new(), messages: Messages::default() }
+    }
+}
+
+impl<F: Form> Arrivals<F> {
     /// The rows of a process whose recording ended at `end`; `names` are those of its communicators.
-    pub(crate) fn new(snapshot: &Snapshot, names: &[String], end: Moment) -> Arrivals {
+    pub(crate) fn new(snapshot: &Snapshot, names: &[String], end: Moment) -> Self {
         let mut counted: Vec<(SlotKey, InstancesKey)> = snapshot
             .counters
             .keys()
@@ -46,16 +52,15 @@ impl Arrivals {
         }
         rows
     }
+}
 
-    /// The rows of a process that ended without `MPI_Finalize`. Its clock can be compared with that of others only where both still
-    /// run: on the same system.
-    pub(crate) fn of_ended(snapshot: &Snapshot) -> Arrivals {
-        let end = match snapshot.end {
-            Some(end) => Some(end.moment),
-            None if !snapshot.ticks_are_tsc => Some(snapshot.last_known()),
-            None => (snapshot.boot == boot()).then(moment),
-        };
-        end.map_or_else(Arrivals::default, |end| Arrivals::new(snapshot, &names(snapshot), end))
+/// The end of a process that ended without `MPI_Finalize`. Its clock can be compared with that of others only where both still
+/// run: on the same system.
+pub(crate) fn end_of_ended(snapshot: &Snapshot) -> Option<Moment> {
+    match snapshot.end {
+        Some(end) => Some(end.moment),
+        None if !snapshot.ticks_are_tsc => Some(snapshot.last_known()),
+        None => (snapshot.boot == boot()).then(moment),
     }
 }
 
@@ -82,7 +87,7 @@ struct Rank<'s> {
 
 impl Rank<'_> {
     /// Adds the rows of one operation on a communicator.
-    fn add(&self, key: SlotKey, instances: InstancesKey, rows: &mut Arrivals) -> Option<()> {
+    fn add<F: Form>(&self, key: SlotKey, instances: InstancesKey, rows: &mut Arrivals<F>) -> Option<()> {
         let comm = self.names.get(instances.communicator.index())?;
         let operation = Operation::from_index(u64::from(instances.operation))?.name();
         let values = self.snapshot.counters.get(&key)?;

@@ -1,5 +1,6 @@
 //! GPUs and network adapters of the nodes: from what each rank saw to a row for each, and for each pair.
 
+use crate::form::Form;
 use crate::process::pci::connection;
 use crate::rank_tables::RankTables;
 use mpisee_profile::ProfileError;
@@ -33,7 +34,7 @@ pub struct DeviceTables {
 
 impl Devices {
     /// The devices of one rank.
-    pub fn of(tables: &RankTables) -> Devices {
+    pub fn of<F: Form>(tables: &RankTables<F>) -> Devices {
         let mut own = Devices::default();
         let host = &tables.rank.host;
         for fact in &tables.devices {

@@ -2,6 +2,7 @@
 
 use crate::aggregate::Aggregate;
 use crate::devices::{DeviceTables, Devices};
+use crate::form::Form;
 use crate::gpu::{self, GpuPart};
 use crate::nodes::Nodes;
 use crate::rank_tables::{RankTables, is_merged, merge};
@@ -15,29 +16,30 @@ use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
 use std::collections::{HashMap, HashSet};
 use std::marker::PhantomData;
+use std::mem::take;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The rows of a rank as text, by table: CSV but for what [`RankTable`] says.
-pub fn parts(tables: &RankTables) -> [Vec<u8>; TABLES] {
+/// The rows of a rank as text, by table: CSV but for what [`RankTable`] says. Takes those that may be very many out of the tables.
+pub fn parts<F: Form>(tables: &mut RankTables<F>) -> [Vec<u8>; TABLES] {
     RankTable::ALL.map(|table| text(tables, table))
 }
 
-fn text(tables: &RankTables, table: RankTable) -> Vec<u8> {
-    let (arrivals, sites) = (&tables.arrivals, &tables.site_tables);
+fn text<F: Form>(tables: &mut RankTables<F>, table: RankTable) -> Vec<u8> {
+    let (arrivals, sites) = (&mut tables.arrivals, &tables.site_tables);
     match table {
         RankTable::Ranks => to_csv(std::slice::from_ref(&tables.rank)),
         RankTable::Comms => to_csv(&tables.comms),
-        RankTable::Calls => to_csv(&tables.calls),
+        RankTable::Calls => F::into_csv(take(&mut tables.calls)),
         RankTable::Peers => to_csv(&tables.peers),
         RankTable::Regions => to_csv(&tables.regions),
         RankTable::Outside => to_csv(&tables.outside),
         RankTable::NcclPeers => to_csv(&tables.nccl_peers),
         RankTable::NcclTimes => to_csv(&tables.nccl_times),
         RankTable::Gpu => to_lines(&tables.gpu),
-        RankTable::Arrivals => to_csv(&arrivals.samples),
+        RankTable::Arrivals => F::into_csv(take(&mut arrivals.samples)),
         RankTable::Collectives => to_csv(&arrivals.collectives),
-        RankTable::Messages => to_csv(&arrivals.messages.samples),
+        RankTable::Messages => F::into_csv(take(&mut arrivals.messages.samples)),
         RankTable::Streams => to_csv(&arrivals.messages.streams),
         RankTable::Sites => to_csv(&sites.sites),
         RankTable::Paths => to_csv(&sites.paths),
@@ -146,7 +148,7 @@ impl ProfileFiles {
         if !is_last {
             return Ok(());
         }
-        let whole = std::mem::take(&mut self.begun);
+        let whole = take(&mut self.begun);
         self.append_rows(table, &whole)
     }
 

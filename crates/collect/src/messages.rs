@@ -1,5 +1,6 @@
 //! From the sampled messages of a rank to rows.
 
+use crate::form::{AsRows, Form};
 use crate::node_clock::NodeClock;
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::{MessageRow, StreamRow};
@@ -9,23 +10,29 @@ use mpisee_profile::segment::snapshot::Snapshot;
 use mpisee_profile::segment::streams::{COMMUNICATOR, IS_UNORDERED, PEER_AND_TAG, Stream, recorded};
 
 /// The rows of a rank.
-#[derive(Debug, Default)]
-pub struct Messages {
+#[derive(Debug)]
+pub struct Messages<F: Form = AsRows> {
     /// When it sent and received.
-    pub samples: Vec<MessageRow>,
+    pub samples: F::Of<MessageRow>,
     /// How many messages there were.
     pub streams: Vec<StreamRow>,
 }
 
+impl<F: Form> Default for Messages<F> {
+    fn default() -> Self {
+        Messages { samples: F::Of::default(), streams: Vec::new() }
+    }
+}
+
 /// The rows of a process; `names` are those of its communicators.
-pub fn rows(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Messages {
+pub fn rows<F: Form>(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Messages<F> {
     let streams = snapshot.counters.iter().filter_map(|(&key, values)| match key.meaning() {
         Some(Meaning::Stream(number)) => row(snapshot, names, number, values).map(|row| (key, row)),
         _ => None,
     });
     let mut streams: Vec<(SlotKey, StreamRow)> = streams.collect();
     streams.sort_unstable_by(|(_, left), (_, right)| order(left).cmp(&order(right)));
-    let mut rows = Messages::default();
+    let mut rows = Messages::<F>::default();
     for (key, mut stream) in streams {
         let mut samples =
             snapshot.samples.get(&key).filter(|_| stream.ordered == 1).cloned().unwrap_or_default();

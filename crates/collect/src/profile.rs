@@ -2,10 +2,11 @@
 
 use crate::Aggregate;
 use crate::files::{Files, parts};
+use crate::form::{AsText, Form};
 use crate::gpu::{Exports, GpuPart};
 use crate::nodes::Nodes;
 use crate::overhead::call_ns;
-use crate::rank_tables::{RankTables, is_merged};
+use crate::rank_tables::{RankTables, comms, is_merged};
 use crate::run::{FirstRank, RunSums, set_incomplete};
 use crate::segments::{
     CallLocation, Clock, Collected, CurrentCall, Segment, WorldSegments, collected, missing, of_snapshot,
@@ -60,8 +61,8 @@ pub fn recover<'w>(
     let mut recovered = Vec::new();
     let mut unreadable = Vec::new();
     for segment in world.ended() {
-        match segment.read().and_then(|snapshot| Ok((tables_of(&snapshot, segment)?, snapshot))) {
-            Ok((tables, snapshot)) => {
+        match segment.read().and_then(|snapshot| check_communicators(&snapshot).map(|()| snapshot)) {
+            Ok(snapshot) => {
                 let writing = match &mut writing {
                     Some(writing) => writing,
                     none => none.insert(Writing::begin(
@@ -71,7 +72,7 @@ pub fn recover<'w>(
                         &snapshot,
                     )?),
                 };
-                writing.add(&snapshot, tables)?;
+                writing.add(&snapshot, segment)?;
                 recovered.push(segment);
             }
             Err(why) => unreadable.push((segment, format!("{why:#}"))),
@@ -146,14 +147,13 @@ pub fn write(
     let mut unreadable = Vec::new();
     for segment in world.segments() {
         let rank = segment.header.world_rank;
-        match segment.read().and_then(|snapshot| Ok((arrived_tables(&absent, &snapshot, segment)?, snapshot)))
-        {
-            Ok((tables, snapshot)) => {
+        match segment.read() {
+            Ok(snapshot) => {
                 let writing = match &mut writing {
                     Some(writing) => writing,
                     none => none.insert(Writing::begin(world, wanted.to_owned(), None, &snapshot)?),
                 };
-                writing.add_arrived(&snapshot, tables, &absent)?;
+                writing.add_arrived(&snapshot, segment, &absent)?;
             }
             Err(why) => unreadable.push((rank, format!("{why:#}"))),
         }
@@ -174,25 +174,45 @@ pub fn write(
     Ok(Written { directory: writing.finish_arrived(why, agree)?, unreadable })
 }
 
-fn arrived_tables(absent: &RankSet, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
-    let tables = RankTables::of_arrived(absent, snapshot, snapshot.last_known());
-    with_kernels(tables, snapshot, segment)
+/// An error if the communicators of a process cannot be read again: a segment that was changed may hold what no profile can.
+fn check_communicators(snapshot: &Snapshot) -> Result<()> {
+    let rows = comms(snapshot, &names(snapshot), |_, _| true);
+    from_csv::<CommRow>(&to_csv(&rows)).context("its communicators make no sense")?;
+    Ok(())
 }
 
-/// The rows of a process, if they can be read again: a segment that was changed may hold what no profile can.
-fn tables_of(snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
-    let tables = RankTables::of_ended(snapshot);
-    from_csv::<CommRow>(&to_csv(&tables.comms)).context("its communicators make no sense")?;
-    with_kernels(tables, snapshot, segment)
-}
-
-fn with_kernels(tables: RankTables, snapshot: &Snapshot, segment: &Segment) -> Result<RankTables> {
-    // Counts of calls are worth having without those of the GPU.
-    let kernels = segment.gpu().unwrap_or_else(|why| {
+/// What was counted of a process's GPU. Counts of calls are worth having without.
+fn kernels(snapshot: &Snapshot, segment: &Segment) -> Vec<GpuPart> {
+    segment.gpu().unwrap_or_else(|why| {
         let text = format!("what was counted of its GPU is lost: {why:#}");
         vec![GpuPart::Note { rank: snapshot.world_rank.get(), text }]
-    });
-    Ok(tables.with_kernels(kernels))
+    })
+}
+
+/// How a process came to its end.
+#[derive(Clone, Copy)]
+enum End<'a> {
+    /// By `MPI_Finalize`, as all ranks did but for some.
+    Arrived { absent: &'a RankSet },
+    /// In another way.
+    Otherwise,
+}
+
+impl End<'_> {
+    fn tables<F: Form>(self, snapshot: &Snapshot, kernels: Vec<GpuPart>) -> RankTables<F> {
+        let tables = match self {
+            End::Arrived { absent } => RankTables::of_arrived(absent, snapshot, snapshot.last_known()),
+            End::Otherwise => RankTables::of_ended(snapshot),
+        };
+        tables.with_kernels(kernels)
+    }
+
+    fn sums(self, snapshot: &Snapshot, tables: &RankTables) -> Aggregate {
+        match self {
+            End::Arrived { absent } => Aggregate::of(snapshot, tables, absent),
+            End::Otherwise => Aggregate::of_ended(snapshot, tables),
+        }
+    }
 }
 
 /// A profile being written.
@@ -244,37 +264,48 @@ impl Writing {
         })
     }
 
-    /// Adds the rows of a rank; `sums` makes its sums, where these are written instead.
-    fn add_rows(
-        &mut self,
-        snapshot: &Snapshot,
-        mut tables: RankTables,
-        sums: impl FnOnce(&RankTables) -> Aggregate,
-    ) -> Result<()> {
-        self.sums.add(&RunSums::of_header(snapshot, snapshot.end).with_rows(&tables, snapshot));
+    /// Adds the rows of a rank; returns its time. Of one that did not arrive an earlier one may have reported communicators.
+    fn add_rows(&mut self, snapshot: &Snapshot, segment: &Segment, end: End) -> Result<Seconds> {
+        let kernels = kernels(snapshot, segment);
+        let sums = RunSums::of_header(snapshot, snapshot.end);
+        let reported = &mut self.reported;
         match &mut self.files {
-            Files::Rows(files) => files.append(&parts(&tables))?,
+            Files::Rows(files) => {
+                let mut tables = end.tables::<AsText>(snapshot, kernels);
+                if let End::Otherwise = end {
+                    leave_new(reported, &mut tables.comms, false);
+                }
+                self.sums.add(&sums.with_rows(&tables, snapshot));
+                files.append(&parts(&mut tables))?;
+                Ok(tables.rank.wall_s)
+            }
             Files::Sums(files) => {
+                let mut tables = end.tables(snapshot, kernels);
+                if let End::Otherwise = end {
+                    leave_new(reported, &mut tables.comms, true);
+                }
+                self.sums.add(&sums.with_rows(&tables, snapshot));
                 self.owners.fill_all(&mut tables.gpu);
-                files.merge(sums(&tables));
+                files.merge(end.sums(snapshot, &tables));
+                Ok(tables.rank.wall_s)
             }
         }
-        Ok(())
     }
 
-    fn add_arrived(&mut self, snapshot: &Snapshot, tables: RankTables, absent: &RankSet) -> Result<()> {
+    fn add_arrived(&mut self, snapshot: &Snapshot, segment: &Segment, absent: &RankSet) -> Result<()> {
         if self.end_realtime_ns == 0 {
             self.end_realtime_ns = snapshot.end.map_or(0, |end| end.realtime_ns);
         }
-        self.add_rows(snapshot, tables, |tables| Aggregate::of(snapshot, tables, absent))
+        self.add_rows(snapshot, segment, End::Arrived { absent })?;
+        Ok(())
     }
 
-    fn add(&mut self, snapshot: &Snapshot, mut tables: RankTables) -> Result<()> {
-        self.leave_new(&mut tables.comms);
-        let end = snapshot.start_realtime_ns.saturating_add(tables.rank.wall_s.to_ns());
+    fn add(&mut self, snapshot: &Snapshot, segment: &Segment) -> Result<()> {
+        let wall_s = self.add_rows(snapshot, segment, End::Otherwise)?;
+        let end = snapshot.start_realtime_ns.saturating_add(wall_s.to_ns());
         self.end_realtime_ns = self.end_realtime_ns.max(end);
         if snapshot.state == ARRIVED && self.run.is_without_mpi() {
-            return self.add_rows(snapshot, tables, |tables| Aggregate::of_ended(snapshot, tables));
+            return Ok(());
         }
         let clock = Clock::of_ended(snapshot, snapshot.last_known().ticks);
         self.last.push(Last {
@@ -286,27 +317,7 @@ impl Writing {
             clock,
             clocked_by: (snapshot.boot, snapshot.ticks_are_tsc),
         });
-        self.add_rows(snapshot, tables, |tables| Aggregate::of_ended(snapshot, tables))
-    }
-
-    /// Drops communicators that an earlier rank reported, since every member reports its own; kinds whose reports are
-    /// merged into one row stay.
-    fn leave_new(&mut self, comms: &mut Vec<CommRow>) {
-        let is_aggregate = matches!(self.files, Files::Sums(_));
-        comms.retain_mut(|row| {
-            let is_first = !self.reported.contains_key(&row.comm);
-            let is_merged = is_merged(row);
-            let known = self.reported.entry(row.comm.clone()).or_default();
-            if is_aggregate && !is_of_changing_members(&row.comm) {
-                // The sum over ranks is then the largest number that one of them reports.
-                row.count = row.count.saturating_sub(*known);
-                *known += row.count;
-                if !is_first && !is_one_per_process(&row.comm) && !row.members.has_elided() {
-                    row.members = Members::default();
-                }
-            }
-            is_first || is_merged
-        });
+        Ok(())
     }
 
     fn finish_arrived(
@@ -336,6 +347,25 @@ impl Writing {
         );
         Ok((self.files.finish(&self.run)?, self.run.ended_in))
     }
+}
+
+/// Drops communicators that an earlier rank reported, since every member reports its own; kinds whose reports are
+/// merged into one row stay. `reported` has those so far, and how many they stood for.
+fn leave_new(reported: &mut HashMap<String, u64>, comms: &mut Vec<CommRow>, is_aggregate: bool) {
+    comms.retain_mut(|row| {
+        let is_first = !reported.contains_key(&row.comm);
+        let is_merged = is_merged(row);
+        let known = reported.entry(row.comm.clone()).or_default();
+        if is_aggregate && !is_of_changing_members(&row.comm) {
+            // The sum over ranks is then the largest number that one of them reports.
+            row.count = row.count.saturating_sub(*known);
+            *known += row.count;
+            if !is_first && !is_one_per_process(&row.comm) && !row.members.has_elided() {
+                row.members = Members::default();
+            }
+        }
+        is_first || is_merged
+    });
 }
 
 /// The exports of memory of all ranks: rows are summed up as they come, and the owner's may come later.

@@ -2,10 +2,11 @@
 
 mod comms;
 
-pub(crate) use comms::{Membership, memberships};
+pub(crate) use comms::{Membership, comms, memberships};
 pub use comms::{is_merged, members, merge, merge_degrees};
 
-use crate::arrivals::Arrivals;
+use crate::arrivals::{self, Arrivals};
+use crate::form::{AsRows, Form};
 use crate::gpu::{GpuPart, name_communicators};
 use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
@@ -26,14 +27,14 @@ use std::collections::BTreeSet;
 
 /// The table rows of one rank.
 #[derive(Debug)]
-pub struct RankTables {
+pub struct RankTables<F: Form = AsRows> {
     /// The process.
     pub rank: RankRow,
     /// The communicators that it reports. Of most, the member of rank 0 does, or the first of this world;
     /// those for which [`merge`] exists are reported by every member.
     pub comms: Vec<CommRow>,
     /// Its calls.
-    pub calls: Vec<CallRow>,
+    pub calls: F::Of<CallRow>,
     /// Its peers.
     pub peers: Vec<PeerRow>,
     /// Its peers in other worlds.
@@ -47,7 +48,7 @@ pub struct RankTables {
     /// Variables of its MPI.
     pub variables: Vec<VariableRow>,
     /// When it entered and left collective calls; none of a process whose clock cannot be compared with others.
-    pub arrivals: Arrivals,
+    pub arrivals: Arrivals<F>,
     /// Where in the program it called MPI.
     pub site_tables: SiteTables,
     /// The time that recording its calls took.
@@ -60,22 +61,22 @@ pub struct RankTables {
     pub names: Vec<String>,
 }
 
-impl RankTables {
+impl<F: Form> RankTables<F> {
     /// The rows of `snapshot`, taken at `end`.
-    pub fn new(snapshot: &Snapshot, end: Moment) -> RankTables {
+    pub fn new(snapshot: &Snapshot, end: Moment) -> Self {
         RankTables::of_arrived(&RankSet::default(), snapshot, end)
     }
 
     /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It reports every
     /// communicator that it has, since it is unknown which other members can.
-    pub fn of_ended(snapshot: &Snapshot) -> RankTables {
-        let tables = RankTables::reporting(snapshot, snapshot.last_known(), |_, _| true);
-        RankTables { arrivals: Arrivals::of_ended(snapshot), ..tables }
+    pub fn of_ended(snapshot: &Snapshot) -> Self {
+        let compared_at = arrivals::end_of_ended(snapshot);
+        RankTables::reporting(snapshot, snapshot.last_known(), compared_at, |_, _| true)
     }
 
     /// As [`RankTables::new`], in a run in which the ranks `absent` report nothing, and others take their place.
-    pub fn of_arrived(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> RankTables {
-        RankTables::reporting(snapshot, end, |communicator, name| {
+    pub fn of_arrived(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> Self {
+        RankTables::reporting(snapshot, end, Some(end), |communicator, name| {
             let Communicator { created, topology, .. } = communicator;
             let is_merged = has_elided_members(created) || comms::is_reported_by_all(name, topology);
             is_merged || reports(created, absent) || reports_side(created, absent)
@@ -99,12 +100,14 @@ impl RankTables {
         self
     }
 
-    /// The rows of a process; `is_reported` selects the communicators that it reports.
+    /// The rows of a process; `is_reported` selects the communicators that it reports. At `compared_at` its clock is compared with
+    /// those of others, if it can be.
     fn reporting(
         snapshot: &Snapshot,
         end: Moment,
+        compared_at: Option<Moment>,
         is_reported: impl Fn(&Communicator, &str) -> bool,
-    ) -> RankTables {
+    ) -> Self {
         let rows = Rows {
             snapshot,
             names: names(snapshot),
@@ -120,7 +123,7 @@ impl RankTables {
         // PERF: the keys of the order are made once, and only their references to values move.
         counters.sort_unstable_by_key(|&(order, _)| order);
         let counters: Vec<_> = counters.into_iter().map(|((_, key), values)| (key, values)).collect();
-        let (mut calls, mut peers, mut outside, mut nccl_peers) = (vec![], vec![], vec![], vec![]);
+        let (mut calls, mut peers, mut outside, mut nccl_peers) = (F::Of::default(), vec![], vec![], vec![]);
         for (key, values) in &counters {
             match key.meaning() {
                 Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
@@ -151,9 +154,10 @@ impl RankTables {
         rank.profiler_s = overhead.estimate_s;
         RankTables {
             site_tables: SiteTables::new(snapshot, &rows.names, &rows.seconds),
-            arrivals: Arrivals::new(snapshot, &rows.names, end),
+            arrivals: compared_at
+                .map_or_else(Arrivals::default, |end| Arrivals::new(snapshot, &rows.names, end)),
             rank,
-            comms: comms::comms(snapshot, &rows.names, is_reported),
+            comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),
             variables: variables.collect(),
             nccl_times: nccl_times.collect(),

@@ -1,6 +1,7 @@
 //! `run.json`: what is known of a run as a whole, from one rank and as sums over ranks.
 
 use crate::RankTables;
+use crate::form::Form;
 use mpisee_profile::FORMAT_VERSION;
 use mpisee_profile::run::{ClocksApart, MpiInfo, ProfilerInfo, RunInfo, SwitchInfo, rfc3339};
 use mpisee_profile::segment::layout::overhead;
@@ -139,7 +140,7 @@ impl RunSums {
     }
 
     /// With what the rank's rows and its communicators add.
-    pub fn with_rows(self, tables: &RankTables, snapshot: &Snapshot) -> RunSums {
+    pub fn with_rows<F: Form>(self, tables: &RankTables<F>, snapshot: &Snapshot) -> RunSums {
         RunSums {
             wall_ns: tables.rank.wall_s.to_ns(),
             profiler_ns: tables.rank.profiler_s.to_ns(),

@@ -25,7 +25,7 @@ fn header() -> Words {
 /// Reads a segment to the end, as the library does at finalize.
 fn read(words: &[u64]) -> Result<RankTables, ProfileError> {
     let snapshot = Snapshot::read(words)?;
-    let tables = RankTables::new(&snapshot, END);
+    let tables = <RankTables>::new(&snapshot, END);
     for text in [to_csv(&tables.comms), to_csv(&tables.calls), to_csv(&tables.regions)] {
         assert!(text.len() < 1 << 26, "{} bytes", text.len());
     }
@@ -312,7 +312,7 @@ fn cpu_use_is_that_between_begin_and_end() {
 fn cpu_use_of_a_rank_without_an_end_is_unknown() {
     let mut words = valid().log(&[Fact::Cpus.record("0-3")]);
     store(&mut words, offset_of!(Header, cpu_at_start), CpuReading { user_us: 5, ..CpuReading::default() });
-    let rank = RankTables::of_ended(&Snapshot::read(words.words()).unwrap()).rank;
+    let rank = <RankTables>::of_ended(&Snapshot::read(words.words()).unwrap()).rank;
     assert_eq!((rank.cpu_s(), rank.cpu_wait_s, rank.minor_faults), (None, None, None));
     assert_eq!((rank.cpus_allowed.to_string(), rank.cpus_at_start.is_empty()), ("0-3".to_owned(), true));
     assert_eq!((rank.node_cpus, rank.cpu_quota), (None, None));

@@ -43,7 +43,7 @@ pub use tables::{TABLES, Table, TableVisitor, visit_tables};
 pub use variables::{VariableRow, VariableTotalRow};
 
 /// A record type: the file that holds it. Its columns are its fields.
-pub trait Row: Serialize + DeserializeOwned + Columns {
+pub trait Row: Serialize + DeserializeOwned + Columns + fmt::Debug {
     /// The file's name in the profile directory.
     const FILE: &'static str;
     /// Columns that a profile may lack.

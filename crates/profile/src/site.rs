@@ -9,6 +9,17 @@ use std::str::FromStr;
 
 /// Hexadecimal digits of an identifier.
 const DIGITS: usize = 12;
+
+/// The digits of an identifier.
+///
+/// PERF: each row of a profile may have one.
+fn digits(mut number: u64, text: &mut [u8; DIGITS]) -> &str {
+    for digit in text.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(number & 0xf) as usize];
+        number >>= 4;
+    }
+    std::str::from_utf8(text).expect("digits")
+}
 const BITS: u32 = 4 * DIGITS as u32;
 
 /// A call site: a return address in a binary, or a line of an interpreted language.
@@ -86,7 +97,7 @@ macro_rules! identifier {
     ($name:ident, $what:literal) => {
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(out, "{:0width$x}", self.0, width = DIGITS)
+                out.write_str(digits(self.0, &mut [0; DIGITS]))
             }
         }
 
@@ -105,7 +116,7 @@ macro_rules! identifier {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 if serializer.is_human_readable() {
-                    serializer.collect_str(self)
+                    serializer.serialize_str(digits(self.0, &mut [0; DIGITS]))
                 } else {
                     serializer.serialize_u64(self.0)
                 }

@@ -6,6 +6,7 @@ use crate::run::RunInfo;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
+use std::marker::PhantomData;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -155,17 +156,43 @@ impl TableWriter {
     }
 }
 
+/// Rows as CSV text without a header row.
+#[derive(Debug)]
+pub struct CsvText<R> {
+    writer: csv::Writer<Vec<u8>>,
+    rows: PhantomData<R>,
+}
+
+impl<R> Default for CsvText<R> {
+    fn default() -> Self {
+        let writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
+        CsvText { writer, rows: PhantomData }
+    }
+}
+
+impl<R: Row> CsvText<R> {
+    fn add(&mut self, row: &R) {
+        // Writing to memory does not fail, and every row type is flat.
+        self.writer.serialize(row).expect("a flat row serialises");
+    }
+
+    /// The text.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.writer.into_inner().expect("memory takes the last bytes")
+    }
+}
+
+impl<R: Row> Extend<R> for CsvText<R> {
+    fn extend<I: IntoIterator<Item = R>>(&mut self, rows: I) {
+        rows.into_iter().for_each(|row| self.add(&row));
+    }
+}
+
 /// The rows as CSV text without a header row.
 pub fn to_csv<R: Row>(rows: &[R]) -> Vec<u8> {
-    // PERF: most rows are a little shorter, so that the text hardly ever moves.
-    const ROW_BYTES: usize = 112;
-    let text = Vec::with_capacity(ROW_BYTES * rows.len());
-    let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(text);
-    for row in rows {
-        // Writing to memory does not fail, and every row type is flat.
-        writer.serialize(row).expect("a flat row serialises");
-    }
-    writer.into_inner().expect("memory takes the last bytes")
+    let mut text = CsvText::default();
+    rows.iter().for_each(|row| text.add(row));
+    text.into_bytes()
 }
 
 /// Reads back what [`to_csv`] made.

@@ -8,6 +8,7 @@ use crate::storage::segment::{Segment, publish};
 use mpisee_collect::RankTables;
 use mpisee_collect::aggregate::Aggregate;
 use mpisee_collect::files::parts;
+use mpisee_collect::form::AsText;
 use mpisee_collect::profile::{Overrides, recover, write};
 use mpisee_collect::segments::{Followed, WorldSegments, find, own_user, worlds};
 use mpisee_collect::wire::Message;
@@ -256,7 +257,7 @@ fn assert_read(given: &Given) {
     let tables = RankTables::new(&in_file, in_file.last_known());
     let paths: BTreeSet<String> = tables.regions.iter().map(|row| row.region.clone()).collect();
     assert!(paths.iter().all(|path| !path.is_empty() && path.len() <= MOST_NAME_BYTES));
-    let sent = parts(&tables);
+    let sent = parts(&mut RankTables::<AsText>::new(&in_file, in_file.last_known()));
     let mut arrived = vec![Vec::new(); sent.len()];
     let mut pieces = Pieces::new(|piece: &[u8]| {
         for frame in frames(piece) {

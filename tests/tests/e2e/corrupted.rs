@@ -39,7 +39,7 @@ fn words_of(bytes: &[u8]) -> Vec<u64> {
 fn counts_of(words: &[u64]) -> Option<Counts> {
     let snapshot = Snapshot::read(words).ok()?;
     names_can_be(&snapshot).ok()?;
-    let tables = RankTables::of_ended(&snapshot);
+    let tables = <RankTables>::of_ended(&snapshot);
     let key = |comm: String, call: String, class: u64| (comm, call, class);
     let rows = tables.calls.into_iter();
     Some(rows.map(|row| (key(row.comm, row.call, row.size_max), (row.calls, row.bytes))).collect())

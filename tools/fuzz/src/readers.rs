@@ -54,8 +54,8 @@ pub fn segment(input: &[u8]) {
     if names_can_be(&snapshot).is_err() {
         return;
     }
-    let tables = RankTables::of_ended(&snapshot);
-    let rows = parts(&tables);
+    let mut tables = <RankTables>::of_ended(&snapshot);
+    let rows = parts(&mut tables);
     assert!(rows[0].ends_with(b"\n"), "there is a row of the rank");
     name_of(words.as_slice(), CommId::NONE);
     let clock = Clock::of_ended(&snapshot, snapshot.last_known().ticks);

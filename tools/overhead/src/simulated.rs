@@ -353,8 +353,8 @@ fn write_by_rank(program: &Program, folder: &Path) -> Result<PathBuf> {
     let nodes = Nodes::new((0..program.ranks).map(|rank| (WorldRank::new(rank), 1, rank / PER_NODE)));
     let mut files = ProfileFiles::create(folder, nodes)?;
     for rank in 0..program.ranks {
-        let (_, tables) = program.tables(rank)?;
-        files.append(&parts(&tables))?;
+        let (_, mut tables) = program.tables(rank)?;
+        files.append(&parts(&mut tables))?;
     }
     Ok(files.finish(&program.run())?)
 }

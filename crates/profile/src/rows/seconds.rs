@@ -20,7 +20,8 @@ impl Serialize for Seconds {
         const MOST_NS: f64 = (1_u64 << 53) as f64;
         let ns = (self.0 * 1e9).round();
         if (0.0..MOST_NS).contains(&ns) {
-            serializer.serialize_str(decimal(ns as u64, &mut [0; DECIMAL_BYTES]))
+            let mut text = [0; DECIMAL_BYTES];
+            serializer.serialize_str(decimal(ns as u64, &mut text))
         } else {
             serializer.collect_str(&format_args!("{:.9}", self.0))
         }
@@ -31,19 +32,18 @@ impl Serialize for Seconds {
 const DECIMAL_BYTES: usize = 21;
 
 /// Nanoseconds as seconds with nine decimal places: `1.500000000`.
-fn decimal(mut ns: u64, text: &mut [u8; DECIMAL_BYTES]) -> &str {
-    const DECIMALS: usize = 9;
-    let mut first = DECIMAL_BYTES;
-    while ns > 0 || first >= DECIMAL_BYTES - DECIMALS {
-        if first == DECIMAL_BYTES - DECIMALS {
-            first -= 1;
-            text[first] = b'.';
-        }
-        first -= 1;
-        text[first] = b'0' + (ns % 10) as u8;
-        ns /= 10;
-    }
-    std::str::from_utf8(&text[first..]).expect("digits and a point")
+fn decimal(ns: u64, text: &mut [u8; DECIMAL_BYTES]) -> &str {
+    const NS_PER_S: u64 = 1_000_000_000;
+    let mut digits = itoa::Buffer::new();
+    let whole = digits.format(ns / NS_PER_S).as_bytes();
+    let point = whole.len();
+    text[..point].copy_from_slice(whole);
+    // The first digit keeps the zeros behind it, and makes room for the point.
+    let decimals = digits.format(NS_PER_S + ns % NS_PER_S).as_bytes();
+    let end = point + decimals.len();
+    text[point..end].copy_from_slice(decimals);
+    text[point] = b'.';
+    std::str::from_utf8(&text[..end]).expect("digits and a point")
 }
 
 impl<'de> Deserialize<'de> for Seconds {
