@@ -54,6 +54,8 @@ pub struct Tables {
     pub streams: HashMap<StreamKey, [Option<EndCount>; 2]>,
     /// True if a profile of an older version does not say how many messages were recorded.
     pub is_recorded_unknown: bool,
+    /// True if ranks were ended somewhere, so that one end of a stream may lack the last messages.
+    pub may_lack_last: bool,
     /// The error that ended reading.
     pub cut_off: Option<ProfileError>,
 }
@@ -125,7 +127,7 @@ impl Tables {
 
     /// Reads both tables of a profile; nothing where there are neither messages nor streams. Samples without their streams are an error.
     pub fn read(profile: &Profile) -> Result<Self, ProfileError> {
-        let mut tables = Tables::default();
+        let mut tables = Tables { may_lack_last: !profile.run().complete, ..Tables::default() };
         let [has_messages, has_streams] =
             [MessageRow::FILE, StreamRow::FILE].map(|file| profile.directory().join(file).exists());
         if !has_messages && !has_streams {
@@ -151,7 +153,7 @@ impl Tables {
     }
 }
 
-/// A stream of which both ends have the same messages.
+/// A stream of which both ends have the same messages, but for the last of a rank that was ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
     pub key: StreamKey,
@@ -227,7 +229,7 @@ pub fn join(tables: &mut Tables) -> Joined {
         if let [Some(sent), Some(received)] = ends
             && sent.is_ordered
             && received.is_ordered
-            && sent.messages == received.messages
+            && (sent.messages == received.messages || tables.may_lack_last)
             && joined.add(key, sent.recorded.min(received.recorded), of_stream)
         {
             with_rows.insert(key);
@@ -385,6 +387,27 @@ mod tests {
             assert_eq!(joined.left_out, BTreeMap::from([((0, reason.0, reason.1), messages)]));
             assert_eq!(joined.messages[&(0, 3)], messages);
             assert!(joined.uncovered.contains(&(0, 3, false)) && joined.uncovered.contains(&(0, 5, true)));
+        }
+    }
+
+    #[test]
+    fn ends_of_a_run_that_was_ended_may_differ_by_the_last_messages() {
+        let rows = || {
+            vec![
+                sighting(0, false),
+                sighting(0, true),
+                sighting(1, false),
+                sighting(1, true),
+                sighting(2, false),
+            ]
+        };
+        for (sent, received) in [(10, 9), (9, 10)] {
+            let mut tables = tables(rows(), [(sent, true), (received, true)]);
+            tables.may_lack_last = true;
+            let joined = join(&mut tables);
+            assert!(joined.left_out.is_empty());
+            assert_eq!((joined.streams[0].messages, joined.streams[0].sampled), (9, 2));
+            assert_eq!(joined.messages[&(0, 3)], 10);
         }
     }
 
