@@ -231,6 +231,7 @@ fn ranks_below_a_threshold_of_mpip_have_their_calls() {
         (&include_bytes!("mpip/mixed_t10_k2.mpiP")[..], "-t 10.0 -k 2"),
         (include_bytes!("mpip/mixed_t60.1.mpiP"), "-t 60"),
         (include_bytes!("mpip/mixed_t99.1.mpiP"), "-t 99"),
+        (include_bytes!("mpip/mixed_l_t60.mpiP"), "-l -t 60"),
     ] {
         let other = Other::report_of_bytes(report);
         other.import("app.2.4711.1.mpiP");
@@ -268,6 +269,28 @@ fn a_rank_whose_calls_are_known_by_exclusion_keeps_its_time() {
     let time =
         |rank| calls.iter().find(|row| row.rank == rank && row.call == "MPI_Barrier").unwrap().time_s.0;
     assert!((time(0) - 0.000_555).abs() < 1e-9 && (time(2) - 1.0).abs() < 1e-9, "{} {}", time(0), time(2));
+}
+
+#[test]
+fn a_report_of_low_memory_has_no_call_of_no_time() {
+    // With -l, rows of all ranks have a least time of 0 where a rank has no call.
+    let other = Other::report_of_bytes(include_bytes!("mpip/mixed_l_t60.mpiP"));
+    other.import("app.2.4711.1.mpiP");
+    let calls: Vec<CallRow> = other.rows();
+    let of_barriers: Vec<&CallRow> = calls.iter().filter(|row| row.call == "MPI_Barrier").collect();
+    assert_eq!(of_barriers.len(), 4);
+    for row in of_barriers {
+        assert!((row.min_s.0 - 0.000_058_2).abs() < 1e-9, "the mean of rank 0: {row:?}");
+        assert!((row.max_s.0 - 0.221).abs() < 1e-9, "{row:?}");
+    }
+    assert!(calls.iter().all(|row| row.min_s.0 > 0.0), "{calls:?}");
+}
+
+#[test]
+fn a_concise_report_is_refused_with_what_to_do() {
+    let other = Other::report_of_bytes(include_bytes!("mpip/mixed_c.mpiP"));
+    let parts = ["a concise one (-c), without calls by rank", "run with MPIP=-v"];
+    is_refused(&other, "app.2.4711.1.mpiP", &parts);
 }
 
 #[test]
@@ -315,8 +338,6 @@ fn what_is_no_import_is_said_in_a_sentence() {
     import("cut.db").fails_with(&["'cut.db' cannot be imported as a database of the C++ mpisee"]);
     let short = REPORT.replace("(all, milliseconds)", "(all callsites, milliseconds)");
     Other::report(&short).run(&["import", "app.2.4711.1.mpiP"]).fails_with(&["leaves out with -d"]);
-    let concise = REPORT.replace("MPI Time (seconds)", "Task Time Statistics (seconds)");
-    Other::report(&concise).run(&["import", "app.2.4711.1.mpiP"]).fails_with(&["a concise one", "MPIP=-v"]);
     let negative = REPORT.replace("10       20       12", "10       20      -12");
     Other::report(&negative).run(&["import", "app.2.4711.1.mpiP"]).fails_with(&["-0.12", "time in seconds"]);
     Other::database("INSERT INTO mappings VALUES (1, 'n0')")

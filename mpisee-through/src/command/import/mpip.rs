@@ -68,7 +68,7 @@ fn read_report(text: &str) -> Result<Tables> {
     let report = Report::split(text);
     if report.section("Task Time Statistics").is_some() {
         bail!(
-            "it is a concise one, which has no rows of each rank; give the other of the two that mpiP writes with MPIP=-v"
+            "it is a concise one (-c), without calls by rank; run with MPIP=-v and give the second of its two reports"
         );
     }
     if report.section(END).is_none() {

@@ -100,7 +100,9 @@ fn rest_of(rows: &SiteRows) -> Option<LeftOut> {
     let rest_mean = time_ms / calls;
     // What a named rank has may be that of this rank alone.
     let is_of_named = |at: usize, value: f64| rows.ranks.values().any(|numbers| numbers[at] == value);
-    let least = if is_of_named(3, least) { rest_mean } else { least.min(rest_mean) };
+    // A report made with -l has 0 here where a rank has no call.
+    let is_known = least > 0.0 && !is_of_named(3, least);
+    let least = if is_known { least.min(rest_mean) } else { rest_mean };
     let most = if is_of_named(1, most) { rest_mean } else { most.max(rest_mean) };
     Some(LeftOut { candidates: Vec::new(), sites: Vec::new(), calls, time_ms, extremes_ms: [least, most] })
 }
@@ -147,6 +149,12 @@ mod tests {
         assert_eq!(bcast.shares().collect::<Vec<_>>(), [(0, 3), (1, 2), (2, 2)]);
         let said = sentence(&found, 40.0, "-t 60").unwrap();
         assert!(said.contains("(MPIP=-t 60): of 7 calls, with 35 % of the time"), "{said}");
+    }
+
+    #[test]
+    fn a_least_time_of_ranks_without_calls_is_unknown() {
+        let sites = BTreeMap::from([(("Bcast", 2), rows(Some([8.0, 3.0, 2.0, 0.0]), &[]))]);
+        assert_eq!(find(&sites, &BTreeMap::new(), 2)[0].1.extremes_ms, [2.0, 3.0]);
     }
 
     #[test]
