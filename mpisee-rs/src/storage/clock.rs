@@ -32,11 +32,28 @@ pub fn moment() -> Moment {
     Moment::now(4, ticks, monotonic_ns)
 }
 
+/// Reads the ticks and the kernel's clock. A library like `libfaketime` scales `clock_gettime` and
+/// not the kernel's clock.
+pub fn kernel_moment() -> Moment {
+    // The monotonic clock alone has nothing to be compared with.
+    Moment::now(4, ticks, if is_tsc() { kernel_ns } else { monotonic_ns })
+}
+
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 #[cold]
 #[inline(never)]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(libc::CLOCK_MONOTONIC)
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC` by a system call.
+fn kernel_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for writing.
+    match unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_MONOTONIC, &raw mut time) } {
+        0 => time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64,
+        _ => monotonic_ns(), // where the system call is forbidden
+    }
 }
 
 /// Nanoseconds for which the calling thread has had a core.
@@ -86,10 +103,11 @@ fn went_back(ticks: u64) -> Ticks {
 /// The state of the comparison of both clocks. A thread that finds it in use leaves the comparison to the next one.
 static COMPARISON: Mutex<Option<Comparison>> = Mutex::new(None);
 
-/// Begins to compare the clocks. The length of a tick is that between two moments around `MPI_Init`.
+/// Begins to compare the clocks. The length of a tick is that between two moments around `MPI_Init`,
+/// by the kernel's clock.
 pub fn begin_comparison(before: Moment, start: Moment) {
     if let Ok(mut comparison) = COMPARISON.try_lock() {
-        *comparison = Comparison::begin(before, start);
+        *comparison = Comparison::begin(before, start, Reading::now());
     }
 }
 
@@ -118,33 +136,44 @@ impl Reading {
     }
 }
 
-/// A comparison of the clocks from one reading to the next.
+/// A comparison of the clocks, from one reading to the next and since the first.
 struct Comparison {
     ns_per_tick: f64,
+    /// The part by which the length of a tick may be wrong, or be adjusted later.
+    explained: f64,
+    first: Reading,
     last: Reading,
 }
 
 impl Comparison {
     /// `None` where the two moments are too close to tell the length of a tick.
-    fn begin(before: Moment, start: Moment) -> Option<Comparison> {
-        const SHORTEST_NS: u64 = 50_000; // to see a hundredth with readings some 50 ns apart
+    fn begin(before: Moment, start: Moment, first: Reading) -> Option<Comparison> {
+        const SHORTEST_NS: u64 = 50_000; // to see some hundredths
+        const ADJUSTED: f64 = 0.005; // ten times as much as NTP does
+        const READING_NS: f64 = 1000.0; // of both moments, where a reading is a system call
         let ns = start.monotonic_ns.checked_sub(before.monotonic_ns).filter(|&ns| ns >= SHORTEST_NS)?;
         let ticks = start.ticks.signed_since(before.ticks);
-        let last = Reading { before: start.ticks, monotonic_ns: start.monotonic_ns, after: start.ticks };
-        (ticks > 0).then(|| Comparison { ns_per_tick: ns as f64 / ticks as f64, last })
+        let explained = ADJUSTED + READING_NS / ns as f64;
+        let ns_per_tick = ns as f64 / ticks as f64;
+        (ticks > 0).then_some(Comparison { ns_per_tick, explained, first, last: first })
     }
 
-    /// Nanoseconds by which the clocks disagree since the last reading; 0 for what readings, a core's counter, or an
-    /// adjustment of the clock's rate may explain.
+    /// Nanoseconds by which the clocks disagree since the last reading, or since the first: regions
+    /// may be too short to see a clock that is a little fast.
     fn advance(&mut self, next: Reading) -> f64 {
-        const EXPLAINED: f64 = 0.01;
-        const EXPLAINED_NS: f64 = 20_000.0;
         let last = std::mem::replace(&mut self.last, next);
+        self.apart(last, next).max(self.apart(self.first, next))
+    }
+
+    /// Nanoseconds by which the clocks disagree between two readings; 0 for what readings, a core's
+    /// counter, or an adjustment of the clock's rate may explain.
+    fn apart(&self, from: Reading, to: Reading) -> f64 {
+        const EXPLAINED_NS: f64 = 20_000.0;
         let ns = |from: Ticks, to: Ticks| to.signed_since(from) as f64 * self.ns_per_tick;
-        let (shortest, longest) = (ns(last.after, next.before), ns(last.before, next.after));
-        let passed = next.monotonic_ns.wrapping_sub(last.monotonic_ns) as i64 as f64;
+        let (shortest, longest) = (ns(from.after, to.before), ns(from.before, to.after));
+        let passed = to.monotonic_ns.wrapping_sub(from.monotonic_ns) as i64 as f64;
         let apart = (passed - longest).max(shortest - passed).max(-passed).max(-longest);
-        let explained = EXPLAINED_NS + EXPLAINED * longest.min(passed).max(0.0);
+        let explained = EXPLAINED_NS + self.explained * longest.min(passed).max(0.0);
         if apart > explained { apart } else { 0.0 }
     }
 }
@@ -165,7 +194,8 @@ mod tests {
 
     /// A comparison of clocks with three ticks a nanosecond, which starts after a hundred seconds.
     fn started() -> Comparison {
-        Comparison::begin(at(99 * SECOND, 297 * SECOND), at(100 * SECOND, 300 * SECOND)).unwrap()
+        let (before, start) = (at(99 * SECOND, 297 * SECOND), at(100 * SECOND, 300 * SECOND));
+        Comparison::begin(before, start, reading(100 * SECOND, 300 * SECOND, 0)).unwrap()
     }
 
     #[test]
@@ -179,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_either_clock_is_measured_once() {
+    fn a_jump_of_either_clock_is_measured() {
         for (next, apart_s) in [
             (reading(131 * SECOND, 303 * SECOND, 100), 30.0),
             (reading(71 * SECOND, 303 * SECOND, 100), 30.0),
@@ -189,26 +219,42 @@ mod tests {
             let mut clocks = started();
             let apart = clocks.advance(next);
             assert!((apart * 1e-9 - apart_s).abs() < 0.001, "{apart} for {apart_s} s");
-            let after = Reading {
-                before: Ticks::new(next.before.get() + 3 * SECOND),
-                monotonic_ns: next.monotonic_ns + SECOND,
-                after: Ticks::new(next.after.get() + 3 * SECOND),
-            };
-            assert_eq!(clocks.advance(after), 0.0);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_jumps_back_agrees_again() {
+        let mut clocks = started();
+        assert_eq!(clocks.advance(reading(131 * SECOND, 303 * SECOND, 100)).round(), 30e9);
+        assert_eq!(clocks.advance(reading(102 * SECOND, 306 * SECOND, 100)).round(), 30e9);
+        assert_eq!(clocks.advance(reading(103 * SECOND, 309 * SECOND, 100)), 0.0);
+    }
+
+    #[test]
+    fn a_clock_one_percent_fast_is_apart_more_and_more() {
+        const MILLISECOND: u64 = SECOND / 1000;
+        for (ns_per_ms, apart_ns) in [(1_010_000, 10_000.0), (990_000, 10_000.0)] {
+            let mut clocks = started();
+            let at = |ms: u64| reading(100 * SECOND + ms * ns_per_ms, 300 * SECOND + ms * 3 * MILLISECOND, 0);
+            assert_eq!(clocks.advance(at(1)), 0.0, "what readings explain");
+            let apart: Vec<f64> = (2..=1000).map(|ms| clocks.advance(at(ms))).collect();
+            assert!((apart[998] - 1000.0 * apart_ns).abs() < 100.0, "{ns_per_ms}: {}", apart[998]);
+            assert_eq!(clocks.apart(at(999), at(1000)), 0.0, "each region is too short");
         }
     }
 
     #[test]
     fn one_clock_alone_is_seen_to_go_back() {
-        let mut clock =
-            Comparison::begin(at(99 * SECOND, 99 * SECOND), at(100 * SECOND, 100 * SECOND)).unwrap();
+        let (before, start) = (at(99 * SECOND, 99 * SECOND), at(100 * SECOND, 100 * SECOND));
+        let mut clock = Comparison::begin(before, start, reading(100 * SECOND, 100 * SECOND, 0)).unwrap();
         assert_eq!(clock.advance(reading(101 * SECOND, 101 * SECOND, 0)), 0.0);
         assert_eq!(clock.advance(reading(71 * SECOND, 71 * SECOND, 0)), 30e9);
     }
 
     #[test]
     fn a_tick_whose_length_is_unknown_is_not_compared() {
-        assert!(Comparison::begin(at(100, 300), at(40_100, 120_300)).is_none());
-        assert!(Comparison::begin(at(SECOND, SECOND), at(2 * SECOND, SECOND - 1)).is_none());
+        let first = reading(SECOND, SECOND, 0);
+        assert!(Comparison::begin(at(100, 300), at(40_100, 120_300), first).is_none());
+        assert!(Comparison::begin(at(SECOND, SECOND), at(2 * SECOND, SECOND - 1), first).is_none());
     }
 }

@@ -133,6 +133,8 @@ struct StartingProfiler {
     /// Why the segment is not in a file, if it is not.
     complaint: Option<String>,
     before: Moment,
+    /// The same by the kernel's clock.
+    kernel_before: Moment,
     /// Nanoseconds that this took.
     spent_ns: u64,
 }
@@ -157,14 +159,23 @@ fn begin_with(version: impl FnOnce() -> Option<String>) -> Option<StartingProfil
         let version = version()?;
         let (options, complaints) = Options::of_process();
         clock::choose(options.clock);
-        let before = clock::moment();
+        let (before, kernel_before) = (clock::moment(), clock::kernel_moment());
         let Some((segment, complaint)) = Segment::create(&options.segments) else {
             say(format_args!("no memory for counters: nothing is recorded on this rank"));
             return None;
         };
         mark_starting(segment.header(), &options);
         let spent_ns = clock::monotonic_ns().saturating_sub(began_ns);
-        Some(StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns })
+        Some(StartingProfiler {
+            version,
+            options,
+            complaints,
+            segment,
+            complaint,
+            before,
+            kernel_before,
+            spent_ns,
+        })
     };
     catch_unwind(AssertUnwindSafe(started)).ok().flatten()
 }
@@ -351,7 +362,16 @@ fn start(started: StartingProfiler, processes: Processes) {
     let began_ns = clock::monotonic_ns();
     let has_world = matches!(processes, Processes::OfWorld);
     message::announce_panics();
-    let StartingProfiler { version, options, complaints, segment, complaint, before, spent_ns } = started;
+    let StartingProfiler {
+        version,
+        options,
+        complaints,
+        segment,
+        complaint,
+        before,
+        kernel_before,
+        spent_ns,
+    } = started;
     let Some(Place { predefined, group, rank, size }) = processes.place() else {
         return report_wrong_mpi(&version);
     };
@@ -389,6 +409,7 @@ fn start(started: StartingProfiler, processes: Processes) {
     }
     begin_tracking(world, has_world);
     fill_header(world, before);
+    clock::begin_comparison(kernel_before, clock::kernel_moment());
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));
     switch(world, record);
 }
@@ -458,7 +479,6 @@ fn fill_header(world: &World, before: Moment) {
     set(&header.before_ticks, before.ticks.get());
     cpu::note_start(world);
     let now = clock::moment();
-    clock::begin_comparison(before, now);
     set(&header.start_monotonic_ns, now.monotonic_ns);
     set(&header.start_ticks, now.ticks.get());
     set(&header.last_ticks, now.ticks.get());
