@@ -5,7 +5,7 @@
 //! `--skip-frames`.
 
 use super::frames::{SiteFrame, file_name};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use mpisee_in_process::symbols::is_mpi_library;
 use mpisee_profile::glob::Glob;
 use mpisee_profile::options::SKIP_FRAMES;
@@ -186,7 +186,7 @@ impl Wrappers {
     /// The known libraries, those in the user's file, and functions and libraries of these names.
     ///
     /// # Errors
-    /// Of a file that cannot be read.
+    /// Of a file that cannot be read, or has a line that is no pattern.
     pub fn from_environment(named: &[Glob]) -> Result<Self> {
         Ok(Wrappers::new(named, &read_patterns()?))
     }
@@ -250,7 +250,11 @@ fn read_patterns() -> Result<String> {
         }
     };
     match std::fs::read(&path) {
-        Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Ok(text) => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            check_patterns(&text).with_context(|| format!("'{}' cannot be used", path.display()))?;
+            Ok(text)
+        }
         Err(_) if !is_named && !path.exists() => Ok(String::new()),
         Err(error) => Err(error).with_context(|| match is_named {
             true => format!("'{}', which {SKIP_FRAMES} names, cannot be read", path.display()),
@@ -259,9 +263,54 @@ fn read_patterns() -> Result<String> {
     }
 }
 
+/// Checks that the lines of the user's file are patterns.
+///
+/// # Errors
+/// Of a line that no name matches, or all do.
+fn check_patterns(listed: &str) -> Result<()> {
+    for (number, line) in (1..).zip(listed.lines()) {
+        let pattern = line.trim();
+        let is_wild = |text: &str| text.contains('*') && text.trim_matches(['*', '?', '/']).is_empty();
+        let why = match pattern {
+            _ if pattern.is_empty() || pattern.starts_with('#') => continue,
+            _ if pattern.contains(|c: char| c.is_control() || c == char::REPLACEMENT_CHARACTER) => {
+                "is no text"
+            }
+            _ if pattern.ends_with('/') => "matches no file, as it ends in a slash; put * after that",
+            _ if is_wild(pattern) => "matches all names",
+            _ if pattern.contains(" #") => "has a comment after the pattern; put that on a line of its own",
+            _ => continue,
+        };
+        bail!("its line {number}, '{}', {why}", pattern.escape_debug());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_without_sense_are_refused() {
+        for (line, why) in [
+            ("*", "its line 3, '*', matches all names"),
+            ("**?*", "its line 3, '**?*', matches all names"),
+            ("/*", "its line 3, '/*', matches all names"),
+            (
+                "site-packages/solver/",
+                "its line 3, 'site-packages/solver/', matches no file, as it ends in a slash",
+            ),
+            ("libcomm.so # ours", "its line 3, 'libcomm.so # ours', has a comment after the pattern"),
+            ("\u{7f}ELF\u{2}", "its line 3, '\\u{7f}ELF\\u{2}', is no text"),
+            ("caf\u{fffd}", "its line 3, 'caf\u{fffd}', is no text"),
+        ] {
+            let said = check_patterns(&format!("# Ours.\n\n  {line}  \nComm::*\n")).unwrap_err().to_string();
+            assert!(said.starts_with(why), "{said}");
+        }
+        let good =
+            "# *\n\nComm::*\r\n?\n*/solver/*\noperator new\nrun::{lambda()#1}::operator()\ngr\u{fc}n*\n";
+        assert!(check_patterns(good).is_ok());
+    }
 
     #[test]
     fn libraries_are_known_by_their_file_names() {

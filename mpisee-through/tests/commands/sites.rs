@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod resolution;
+mod skip_list;
 
 use crate::support::{Builder, solver, splatt};
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};

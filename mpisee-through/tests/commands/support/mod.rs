@@ -385,7 +385,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    fn new(mut command: Command) -> Self {
+    pub fn new(mut command: Command) -> Self {
         let Output { status, stdout, stderr } = command.output().unwrap();
         Ran {
             what: format!("{command:?}"),
