@@ -243,6 +243,8 @@ mod tests {
     fn a_bad_value_is_refused_with_the_reason() {
         let message = read(&["--record", "maybe", "app"]).unwrap_err().to_string();
         assert!(message.contains("'maybe' for '--record <on|off>': is neither on nor off"), "{message}");
+        let message = read(&["--segments", "./here", "app"]).unwrap_err().to_string();
+        assert!(message.contains("'./here' for '--segments <DIR>': is not an absolute path"), "{message}");
     }
 
     #[test]

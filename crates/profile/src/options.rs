@@ -623,6 +623,15 @@ mod tests {
         assert!(complaints[1].starts_with("MPISEE_OUTPT is not an option; there are MPISEE_OUTPUT, "));
     }
 
+    /// A program may change its folder before `MPI_Init`, so that each rank would have another one.
+    #[test]
+    fn segments_in_a_relative_folder_are_refused() {
+        let (options, complaints) = read(&[("MPISEE_SEGMENTS", "segments")]);
+        assert_eq!(options.segments, PathBuf::from("/dev/shm"));
+        let said = "MPISEE_SEGMENTS='segments' is not an absolute path; the default /dev/shm is used";
+        assert_eq!(complaints, [said]);
+    }
+
     #[test]
     fn the_stated_defaults_are_the_defaults() {
         for setting in SETTINGS.iter().filter(|setting| setting.variable != "MPISEE_OUTPUT") {
