@@ -199,6 +199,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_page_names_the_limits_of_the_list() {
+        assert_eq!(MOST_DEPTH + 1, 4);
+        let limits = format!(
+            "the last {MOST_PROFILES} profiles are listed, up to four folders deep, among the first {MOST_ENTRIES} \
+             files and folders"
+        );
+        assert!(include_str!("../page/bundle.js").contains(&limits), "{limits}");
+    }
+
+    #[test]
     fn a_folder_that_is_too_deep_is_said_to_have_more() {
         let place = tempfile::tempdir().unwrap();
         let add = |name: &str| {

@@ -161,7 +161,7 @@ impl Page {
             self.sheets.push(messages);
         }
         let mut ranks = rows::ranks(parts, report, |rank| args.comms.takes_rank(rank));
-        ranks.rows.truncate(args.shown.limit(&args.output));
+        self.closing += args.shown.cut_of(&args.output, &mut ranks.rows, "", "ranks").trim_start();
         self.sheets.push(ranks);
         if parts.iter().any(|part| !part.is_single) {
             self.closing += EACH_HINT;
