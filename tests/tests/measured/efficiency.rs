@@ -16,12 +16,15 @@ fn shares(mpi: &Mpi, program: &str, arguments: &[&str]) -> Shares {
     row.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
 }
 
-/// Runs until the shares are as they should be: on a busy machine ranks wait for a core.
+/// Runs until the shares are as they should be. Runs whose ranks had no core for a part of their time are not judged: there
+/// one rank waits for another that waits for a core.
 #[track_caller]
 fn expect(mpi: &Mpi, program: &str, arguments: &[&str], is_right: fn(&Shares) -> bool) {
     const TRIES: usize = 4;
-    let mut tries = Vec::new();
-    while tries.len() < TRIES {
+    const MOST_DISTURBED: usize = 8;
+    const UNDISTURBED: f64 = 0.9;
+    let (mut wrong, mut disturbed) = (Vec::new(), 0);
+    while wrong.len() < TRIES && disturbed < MOST_DISTURBED {
         let shares = shares(mpi, program, arguments);
         // Whatever the machine does, the definitions hold.
         let cores = shares.get("core_availability").copied().unwrap_or(1.0);
@@ -35,9 +38,16 @@ fn expect(mpi: &Mpi, program: &str, arguments: &[&str], is_right: fn(&Shares) ->
         if is_right(&shares) {
             return;
         }
-        tries.push(shares);
+        if cores < UNDISTURBED {
+            disturbed += 1;
+        } else {
+            wrong.push(shares);
+        }
     }
-    panic!("{program} {arguments:?}: {tries:#?}");
+    assert!(wrong.len() < TRIES, "{program} {arguments:?}: {wrong:#?}");
+    mpisee_tests::note!(
+        "{program} {arguments:?}: not judged, since the ranks lacked cores in {disturbed} runs"
+    );
 }
 
 #[case]
