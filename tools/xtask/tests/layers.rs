@@ -67,6 +67,7 @@ const COLLECTION: LayeredCrate = LayeredCrate {
         "ticks",
         "overhead",
         "node_clock",
+        "form",
         "messages",
         "arrivals",
         "site_tables",
