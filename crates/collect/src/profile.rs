@@ -181,7 +181,7 @@ fn check_communicators(snapshot: &Snapshot) -> Result<()> {
     Ok(())
 }
 
-/// What was counted of a process's GPU. Counts of calls are worth having without.
+/// The counts of a process's GPU. Those of calls are worth having without.
 fn kernels(snapshot: &Snapshot, segment: &Segment) -> Vec<GpuPart> {
     segment.gpu().unwrap_or_else(|why| {
         let text = format!("what was counted of its GPU is lost: {why:#}");

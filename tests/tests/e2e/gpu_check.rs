@@ -116,13 +116,13 @@ fn the_comparison_sees_what_differs() {
 #[case]
 fn fewer_accesses_of_some_kernels_need_a_note() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let told = "[\"rank 0: of modules that were loaded where others had been unloaded\"]";
+    let note = "[\"rank 0: of modules that were loaded where others had been unloaded\"]";
     for (accesses, notes, kernels, is_right) in [
-        ("351", told, "bef*", true),
+        ("351", note, "bef*", true),
         ("351", "[]", "bef*", false),
-        ("351", told, "late*", false),
-        ("353", told, "bef*", false),
-        ("352", told, "bef*", false),
+        ("351", note, "late*", false),
+        ("353", note, "bef*", false),
+        ("352", note, "bef*", false),
     ] {
         let compared = compare_with(folder.path(), accesses, "", notes, &["--some", kernels]);
         assert_eq!(compared.status.success(), is_right, "{accesses} {notes}: {}", text(&compared));

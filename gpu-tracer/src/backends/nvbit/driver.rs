@@ -137,8 +137,8 @@ impl Driver {
         is_known && status != NOT_CAPTURED
     }
 
-    /// The module of a function, and the function, of which a kernel of a library stands for one. What is given if the driver
-    /// does not say.
+    /// The module of a function, and the function, of which a kernel of a library stands for one. The handle itself for both
+    /// if the driver does not say.
     pub fn module_of(&self, given: u64) -> [u64; 2] {
         let (mut module, mut function): (Handle, Handle) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the program is about to launch it; the results are written.

@@ -65,7 +65,7 @@ impl Mark {
 /// for which the library does more.
 #[derive(Default)]
 struct Clock {
-    /// What the program has read last.
+    /// The last reading that the program got.
     last: Option<u64>,
 }
 
