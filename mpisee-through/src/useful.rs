@@ -5,7 +5,7 @@
 //! cores that lacked as often outside of MPI as in it.
 
 use crate::core_share::{share, share_of_node};
-use mpisee_profile::rows::{NodeRow, RankRow, RegionRow, RegionTotalRow};
+use mpisee_profile::rows::{NodeRow, RankRow, RegionRow, RegionTotalRow, Seconds, threads};
 
 /// A time in seconds, between two ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -118,15 +118,14 @@ impl Useful {
         Useful::per_thread(row.threads(rank), row.wall_s.0, row.mpi_s.0, without_core)
     }
 
-    fn per_thread(threads: u64, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
-        let count = threads as f64;
+    fn per_thread(count: f64, wall_s: f64, mpi_s: f64, without_core: Option<Between>) -> Self {
         let one = OneThread { wall_s, mpi_s: mpi_s / count };
         let on_core = without_core.map(|without_core| one.on_core(without_core));
         let Between { low, high, .. } = on_core.unwrap_or(Between::exact(one.outside_s()));
         Useful {
             each: Some(vec![OfRank { threads: count, low_s: low, high_s: high }]),
             threads: count,
-            most_threads: threads,
+            most_threads: count.ceil() as u64,
             thread_s: count * wall_s,
             outside_s: count * one.outside_s(),
             outside_max_s: one.outside_s(),
@@ -137,7 +136,9 @@ impl Useful {
 
     /// That of the ranks of a node.
     pub fn of_node(row: &NodeRow) -> Self {
-        let threads = row.mpi_threads.unwrap_or(row.ranks).max(1) as f64;
+        let mean_wall_s = Seconds(row.wall_s.0 / row.ranks.max(1) as f64);
+        let threads = threads(row.mpi_threads, row.mpi_thread_s, mean_wall_s);
+        let threads = threads.unwrap_or_else(|| row.ranks.max(1) as f64);
         let lost = share_of_node(row);
         let without_core = |wall_s: f64| lost.map(|share| Between::exact(share * wall_s));
         let times = [row.wall_s, row.mpi_s, row.useful_s, row.useful_max_s].map(|time_s| time_s.0);
@@ -148,10 +149,11 @@ impl Useful {
     /// `ranks` ranks.
     pub fn of_region_total(row: &RegionTotalRow, run: &Useful, ranks: u64) -> Self {
         // Without their number, as many as in the run.
-        let threads = row.mpi_threads.map_or_else(
-            || run.threads * row.ranks.max(1) as f64 / ranks.max(1) as f64,
-            |threads| threads.max(row.ranks).max(1) as f64,
-        );
+        let ranks_here = row.ranks.max(1) as f64;
+        let mean_wall_s = Seconds(row.wall_s.0 / ranks_here);
+        let threads = threads(row.mpi_threads, row.mpi_thread_s, mean_wall_s);
+        let threads = threads
+            .map_or_else(|| run.threads * ranks_here / ranks.max(1) as f64, |count| count.max(ranks_here));
         // The share of the run is assumed. Sums do not bound that of a region: the ends are none of its wall time, and all.
         let lost =
             run.on_core.filter(|_| run.outside_s > 0.0).map(|[sum, _]| 1.0 - sum.value / run.outside_s);
@@ -262,7 +264,7 @@ fn without_core(row: &RegionRow, rank: &RankRow, share: f64) -> Between {
     let slept_s = run_s - cpu_s - share * run_s;
     let ends = match row.cpu_s {
         // Other threads were on a core, too, where the sum is above the wall time.
-        Some(on_core) if slept_s >= 0.0 && rank.threads() == 1 && on_core.0 <= wall_s * (1.0 + 1e-6) => {
+        Some(on_core) if slept_s >= 0.0 && rank.threads() == 1.0 && on_core.0 <= wall_s * (1.0 + 1e-6) => {
             let off_s = (wall_s - on_core.0).max(0.0);
             let most_s = most_s.min(off_s);
             [(off_s - slept_s).clamp(0.0, most_s), most_s]

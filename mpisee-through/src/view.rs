@@ -366,7 +366,7 @@ impl ProfileView {
                     wall_s: row.wall_s.0,
                     wall_max_s: row.wall_s.0,
                     useful,
-                    has_all_threads: row.mpi_threads.is_none() && rank.threads() > 1,
+                    has_all_threads: row.mpi_threads.is_none() && rank.threads() > 1.0,
                     without_cpu: u64::from(row.cpu_s.is_none()),
                     cpu_s: row.cpu_s.map_or(0.0, |cpu_s| cpu_s.0),
                 });

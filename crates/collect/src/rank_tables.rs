@@ -181,7 +181,7 @@ struct Rows<'a, F> {
     /// Of regions, by number.
     paths: Vec<String>,
     /// Of regions, by number: the threads that call MPI in them; `None` if that is unknown.
-    threads: Option<Vec<usize>>,
+    threads: Option<Vec<BTreeSet<u64>>>,
     /// Of call sites, by number.
     site_ids: Vec<Option<SiteId>>,
     seconds: F,
@@ -222,6 +222,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             profiler_s: Seconds(0.0),
             cpus_allowed,
             mpi_threads: u32::try_from(self.snapshot.threads()).ok(),
+            mpi_thread_s: self.snapshot.thread_ticks(self.end).map(&self.seconds),
         }
     }
 
@@ -340,8 +341,8 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
     }
 
     /// The threads that call MPI in a region.
-    fn threads_in(&self, id: RegionId) -> Option<u32> {
-        u32::try_from(*self.threads.as_ref()?.get(id.index())?).ok()
+    fn threads_in(&self, id: RegionId) -> Option<&BTreeSet<u64>> {
+        self.threads.as_ref()?.get(id.index())
     }
 
     fn region(&self, id: RegionId, values: &[u64; 6], mpi_ticks: Ticks) -> Option<RegionRow> {
@@ -349,16 +350,20 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             0 => Ticks::ZERO,
             since => self.end.saturating_sub(Ticks::new(since)),
         };
+        let wall = open.wrapping_add(Ticks::new(values[region::TICKS]));
+        let threads = self.threads_in(id);
+        let lived = threads.and_then(|threads| self.snapshot.lived(threads.iter().copied(), wall, self.end));
         let if_ended = |value: usize| (values[region::OPEN_SINCE] == 0).then_some(values[value]);
         Some(RegionRow {
             rank: self.snapshot.world_rank.get(),
             region: self.paths.get(id.index())?.clone(),
-            wall_s: (self.seconds)(open.wrapping_add(Ticks::new(values[region::TICKS]))),
+            wall_s: (self.seconds)(wall),
             mpi_s: (self.seconds)(mpi_ticks),
             entries: values[region::ENTRIES],
             cpu_s: if_ended(region::CPU_US).map(|us| Seconds(us as f64 / 1e6)),
             involuntary_switches: if_ended(region::INVOLUNTARY_SWITCHES),
-            mpi_threads: self.threads_in(id),
+            mpi_threads: threads.and_then(|threads| u32::try_from(threads.len()).ok()),
+            mpi_thread_s: lived.map(|lived| (self.seconds)(lived.max(wall))),
         })
     }
 }
@@ -448,8 +453,8 @@ fn include_inner(snapshot: &Snapshot, ticks: &mut [Ticks]) {
     }
 }
 
-/// The number of threads that have made a recorded call in each region, or in one in it.
-fn threads_by_region(snapshot: &Snapshot) -> Option<Vec<usize>> {
+/// The threads that have made a recorded call in each region, or in one in it.
+fn threads_by_region(snapshot: &Snapshot) -> Option<Vec<BTreeSet<u64>>> {
     let mut threads = vec![BTreeSet::new(); snapshot.regions.len() + 1];
     for (region, thread) in snapshot.callers.as_ref()? {
         threads.get_mut(region.index())?.insert(*thread);
@@ -458,7 +463,7 @@ fn threads_by_region(snapshot: &Snapshot) -> Option<Vec<usize>> {
         let inner = threads[index + 1].clone();
         threads[region.parent.index()].extend(inner);
     }
-    Some(threads.iter().map(BTreeSet::len).collect())
+    Some(threads)
 }
 
 /// The row of a peer that has no rank in this world.

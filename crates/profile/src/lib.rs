@@ -14,6 +14,7 @@
 //! format has one definition. Of the workspace it needs its `derive` alone.
 
 pub mod comm_name;
+mod csv_text;
 pub mod error;
 pub mod glob;
 pub mod gpu;

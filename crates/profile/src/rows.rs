@@ -284,12 +284,17 @@ pub struct RankRow {
     /// the sum of their times.
     #[serde(default)]
     pub mpi_threads: Option<u32>,
+    /// The time that these threads lived, of each from its first recorded call: `wall_s` of each that
+    /// lived throughout, and `wall_s` at least. `mpi_s` is a part of it.
+    #[serde(default)]
+    pub mpi_thread_s: Option<Seconds>,
 }
 
 impl RankRow {
-    /// The threads that called MPI; 1 where that is unknown.
-    pub fn threads(&self) -> u64 {
-        self.mpi_threads.unwrap_or(1).max(1).into()
+    /// The threads that called MPI, where one that lived for half of the run counts as one half; 1
+    /// where that is unknown.
+    pub fn threads(&self) -> f64 {
+        threads(self.mpi_threads.map(u64::from), self.mpi_thread_s, self.wall_s).unwrap_or(1.0)
     }
 
     /// Its GPUs.
@@ -315,6 +320,7 @@ impl Row for RankRow {
         "involuntary_switches",
         "major_faults",
         "minor_faults",
+        "mpi_thread_s",
         "mpi_threads",
         "node_cpus",
         "numa_nodes",
@@ -545,18 +551,33 @@ pub struct RegionRow {
     /// Threads that called MPI or NCCL in it, or in regions in it: `mpi_s` is the sum of their times.
     #[serde(default)]
     pub mpi_threads: Option<u32>,
+    /// The time that these threads lived while the region was open, `wall_s` at least. Of a thread
+    /// that did not live throughout the run, the most that can be: the whole life or `wall_s`.
+    #[serde(default)]
+    pub mpi_thread_s: Option<Seconds>,
 }
 
 impl RegionRow {
-    /// The threads that call MPI in it; of a profile that does not tell, those of its rank.
-    pub fn threads(&self, rank: &RankRow) -> u64 {
-        self.mpi_threads.map_or(rank.threads(), |threads| threads.max(1).into())
+    /// The threads that call MPI in it, as of [`RankRow::threads`]; of a profile that does not tell,
+    /// those of its rank.
+    pub fn threads(&self, rank: &RankRow) -> f64 {
+        threads(self.mpi_threads.map(u64::from), self.mpi_thread_s, self.wall_s)
+            .unwrap_or_else(|| rank.threads())
     }
+}
+
+/// Threads by the time that they lived in a wall time; by their number where that is unknown, as of
+/// a profile without it.
+pub fn threads(number: Option<u64>, lived_s: Option<Seconds>, wall_s: Seconds) -> Option<f64> {
+    let number = number?.max(1) as f64;
+    let lived_s = lived_s.filter(|_| wall_s.0 > 0.0);
+    Some(lived_s.map_or(number, |lived_s| (lived_s.0 / wall_s.0).clamp(1.0, number)))
 }
 
 impl Row for RegionRow {
     const FILE: &'static str = "regions.csv";
-    const OPTIONAL: &'static [&'static str] = &["cpu_s", "involuntary_switches", "mpi_threads"];
+    const OPTIONAL: &'static [&'static str] =
+        &["cpu_s", "involuntary_switches", "mpi_thread_s", "mpi_threads"];
 }
 
 #[cfg(test)]
@@ -567,7 +588,17 @@ mod tests {
     fn columns_are_the_fields_in_their_order() {
         assert_eq!(
             RegionRow::columns(),
-            ["rank", "region", "wall_s", "mpi_s", "entries", "cpu_s", "involuntary_switches", "mpi_threads"]
+            [
+                "rank",
+                "region",
+                "wall_s",
+                "mpi_s",
+                "entries",
+                "cpu_s",
+                "involuntary_switches",
+                "mpi_threads",
+                "mpi_thread_s"
+            ]
         );
         assert!(RegionRow::OPTIONAL.iter().all(|column| RegionRow::columns().contains(column)));
         assert!(NodeRow::OPTIONAL.iter().all(|column| NodeRow::columns().contains(column)));

@@ -1,12 +1,12 @@
 //! Writes a profile directory: a new one, never into one that exists.
 
+pub use crate::csv_text::{CsvText, to_csv};
 use crate::error::ProfileError;
 use crate::rows::Row;
 use crate::run::RunInfo;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write};
-use std::marker::PhantomData;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -154,45 +154,6 @@ impl TableWriter {
     fn failed(&self, source: std::io::Error) -> ProfileError {
         ProfileError::File { path: self.path.clone(), action: "write", source }
     }
-}
-
-/// Rows as CSV text without a header row.
-#[derive(Debug)]
-pub struct CsvText<R> {
-    writer: csv::Writer<Vec<u8>>,
-    rows: PhantomData<R>,
-}
-
-impl<R> Default for CsvText<R> {
-    fn default() -> Self {
-        let writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
-        CsvText { writer, rows: PhantomData }
-    }
-}
-
-impl<R: Row> CsvText<R> {
-    fn add(&mut self, row: &R) {
-        // Writing to memory does not fail, and every row type is flat.
-        self.writer.serialize(row).expect("a flat row serialises");
-    }
-
-    /// The text.
-    pub fn into_bytes(self) -> Vec<u8> {
-        self.writer.into_inner().expect("memory takes the last bytes")
-    }
-}
-
-impl<R: Row> Extend<R> for CsvText<R> {
-    fn extend<I: IntoIterator<Item = R>>(&mut self, rows: I) {
-        rows.into_iter().for_each(|row| self.add(&row));
-    }
-}
-
-/// The rows as CSV text without a header row.
-pub fn to_csv<R: Row>(rows: &[R]) -> Vec<u8> {
-    let mut text = CsvText::default();
-    rows.iter().for_each(|row| text.add(row));
-    text.into_bytes()
 }
 
 /// Reads back what [`to_csv`] made.

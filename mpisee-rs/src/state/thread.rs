@@ -18,7 +18,7 @@ use crate::storage::prefetch;
 use crate::storage::segment::Segment;
 use crate::storage::sync::own_value;
 use crate::storage::thread_words;
-use mpisee_profile::segment::layout::Slot;
+use mpisee_profile::segment::layout::{Slot, lives};
 use mpisee_profile::segment::{NotSeen, SlotKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::cell::{Cell, UnsafeCell};
@@ -38,6 +38,10 @@ pub struct Thread {
     /// calls that the MPI library then makes through exported names are not the application's.
     pub active_call: &'static Slot,
     pub counters: Counters,
+    /// How long threads have this state, see [`lives`].
+    lives: &'static Slot,
+    /// Rounds in which the thread that has it ran the destructors of its keys.
+    rounds: Cell<u8>,
     /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
     scratch: Cell<Option<Box<Scratch>>>,
 }
@@ -71,9 +75,18 @@ fn return_at_end(thread: &'static Thread) -> bool {
 
 /// Called when a thread ends, with its state.
 unsafe extern "C" fn at_end(thread: *mut c_void) {
-    thread_words::set(ended(), ptr::null());
     // SAFETY: as `return_at_end` has stored it; a state is never freed.
-    keep_idle(unsafe { &*thread.cast::<Thread>() });
+    let thread: &'static Thread = unsafe { &*thread.cast::<Thread>() };
+    // Destructors of the program's may call MPI behind this one, in this round and in the next one. A key that
+    // has a value after a round begins another one, of which the C library makes four.
+    let rounds = thread.rounds.get();
+    thread.rounds.set(rounds + 1);
+    if rounds < 2 && return_at_end(thread) {
+        return;
+    }
+    thread_words::set(ended(), ptr::null());
+    thread.ends();
+    keep_idle(thread);
 }
 
 /// Keeps the state of a thread that has ended, if there is memory for that.
@@ -243,8 +256,17 @@ impl Thread {
             // Without room in the segment, other processes cannot see the call in progress.
             None => Box::leak(memory::boxed(Slot::default())?),
         };
+        let lives = match counters.new_slot(&world.segment, SlotKey::LIVES) {
+            Some(lives) => lives,
+            None => Box::leak(memory::boxed(Slot::default())?),
+        };
         let thread = match FIRST.take() {
-            Some(first) => first,
+            Some(first) => {
+                // The thread that makes the first call began MPI, or waited until that was done.
+                let start = world.segment.header().start_ticks.load(Ordering::Relaxed);
+                lives.values[lives::SINCE].store(start, Ordering::Relaxed);
+                first
+            }
             None => Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr(),
         };
         sampled_overhead::start(active_call);
@@ -252,9 +274,29 @@ impl Thread {
         Some(unsafe {
             (&raw mut (*thread).active_call).write(active_call);
             (&raw mut (*thread).counters).write(counters);
+            (&raw mut (*thread).lives).write(lives);
+            (&raw mut (*thread).rounds).write(Cell::new(0));
             (&raw mut (*thread).scratch).write(Cell::new(Some(scratch)));
             &*thread
         })
+    }
+
+    /// Notes that a thread begins to use the state.
+    fn begins(&self) {
+        self.rounds.set(0);
+        let since = &self.lives.values[lives::SINCE];
+        if own_value(since) == 0 {
+            since.store(clock::ticks().get(), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that the thread which used the state has ended.
+    fn ends(&self) {
+        let [since, ended] = [lives::SINCE, lives::ENDED].map(|value| &self.lives.values[value]);
+        let life = clock::ticks().saturating_sub(Ticks::new(own_value(since)));
+        // A reader between the two misses a life, and counts none twice.
+        since.store(0, Ordering::Release);
+        ended.store(own_value(ended).wrapping_add(life.get()), Ordering::Release);
     }
 
     /// The place for an operation on a communicator, set to it.
@@ -426,6 +468,7 @@ impl Inside {
             keep_idle(thread);
             return None;
         }
+        thread.begins();
         thread_words::set(thread, thread.active_call);
         // Nobody could mark its slot before.
         switching::follow();

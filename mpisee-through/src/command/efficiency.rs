@@ -565,5 +565,9 @@ mod tests {
         let unknown = |mpi_threads| of_ranks(&[RankRow { mpi_threads, ..rank([10.0, 23.0, 40.0, 0.0]) }]);
         assert_eq!(values(&unknown(None)), [None; 4]);
         assert_eq!(values(&unknown(Some(4)))[3], Some(0.425));
+        // A second thread that lived for one of the ten seconds is a tenth of a thread.
+        let lived = RankRow { mpi_thread_s: Some(Seconds(11.0)), ..rank([10.0, 3.3, 40.0, 0.0]) };
+        let all = of_ranks(&[RankRow { mpi_threads: Some(2), ..lived }]);
+        assert!((values(&all)[3].unwrap() - 0.7).abs() < 1e-12 && all.run_s() == 11.0, "{all:?}");
     }
 }

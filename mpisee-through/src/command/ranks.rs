@@ -218,9 +218,9 @@ fn hide_needless(sheet: &mut Sheet, is_lacking: bool, is_without_mpi: bool) {
     });
 }
 
-/// The wall time, of each thread that calls MPI.
+/// The wall time, of each thread that calls MPI for as long as it lives.
 fn thread_s(row: &RankRow) -> f64 {
-    row.wall_s.0 * row.threads() as f64
+    row.wall_s.0 * row.threads()
 }
 
 /// The part of the rank's wall time, as the mean of its threads that call MPI; 0 where it has none.

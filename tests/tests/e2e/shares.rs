@@ -18,18 +18,18 @@ fn shares_of_threads_in_mpi_at_once_are_of_the_time_of_each(mpi: &Mpi) {
         let found = found.as_f64().expect("it is known");
         assert!((found - expected).abs() < 1e-6 && (0.0..=1.0).contains(&found), "{found} {expected}");
     };
-    let thread_s: f64 = ranks.iter().map(|row| row.wall_s.0 * row.threads() as f64).sum();
+    let thread_s: f64 = ranks.iter().map(|row| row.wall_s.0 * row.threads()).sum();
     let mpi_s: f64 = ranks.iter().map(|row| row.mpi_s.0).sum();
     near(&answer("summary")["run"]["mpi_share_of_wall"], mpi_s / thread_s);
     let found = answer("ranks");
     for row in found["ranks"].as_array().expect("rows") {
         let rank = &ranks[row["rank"].as_u64().expect("a rank") as usize];
-        near(&row["share_of_wall"], rank.mpi_s.0 / (rank.wall_s.0 * rank.threads() as f64));
+        near(&row["share_of_wall"], rank.mpi_s.0 / (rank.wall_s.0 * rank.threads()));
     }
     let found = answer("efficiency");
     let run = &found["efficiency"][0];
     let runtime_s = ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
-    let outside_s = ranks.iter().map(|row| row.wall_s.0 - row.mpi_s.0 / row.threads() as f64);
+    let outside_s = ranks.iter().map(|row| row.wall_s.0 - row.mpi_s.0 / row.threads());
     near(&run["communication_efficiency"], outside_s.fold(0.0, f64::max) / runtime_s);
     let of = |name: &str| run[name].as_f64().unwrap_or(1.0);
     let product = of("load_balance") * of("core_availability") * of("communication_efficiency");

@@ -3,7 +3,7 @@
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes};
 use mpisee_profile::Profile;
-use mpisee_profile::rows::RegionTotalRow;
+use mpisee_profile::rows::{RegionTotalRow, Seconds};
 use mpisee_tests::profile::rows;
 use mpisee_tests::{Mpi, Run, case};
 
@@ -160,4 +160,45 @@ fn a_region_has_the_threads_that_call_in_it(mpi: &Mpi) {
     let found: Vec<(&str, Option<u64>)> =
         rows.iter().map(|row| (row.region.as_str(), row.mpi_threads)).collect();
     assert_eq!(found, expected.map(|(name, threads)| (name, Some(2 * u64::from(threads.max(1))))));
+}
+
+/// A thread that lives for a part of the run is that part of a thread.
+#[case]
+fn threads_count_for_as_long_as_they_live(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/short_helper").ranks(2).profiled();
+    let tables = finished.tables();
+    assert_calls(tables, "W", 1, &[("MPI_Bcast", 3, 3 * 733), ("MPI_Barrier", 2, 0)]);
+    let said = finished.stdout.lines().find_map(|line| line.strip_prefix("helpers lived from "));
+    let (least_s, most_s) = said.and_then(|said| said.trim_end_matches(" s").split_once(" to ")).unwrap();
+    let [least_s, most_s] = [least_s, most_s].map(|time_s| time_s.parse::<f64>().unwrap());
+    let lived = |threads, thread_s: Option<Seconds>, wall_s: Seconds| {
+        assert_eq!(threads, Some(2));
+        thread_s.unwrap().0 - wall_s.0
+    };
+    let row = tables.ranks.iter().find(|row| row.rank == 0).unwrap();
+    let region = tables.regions.iter().find(|row| row.rank == 0).unwrap();
+    // A thread ends a moment before the other one knows.
+    const CLOCKS: f64 = 1e-3;
+    for lived_s in [
+        lived(row.mpi_threads, row.mpi_thread_s, row.wall_s),
+        lived(region.mpi_threads, region.mpi_thread_s, region.wall_s),
+    ] {
+        assert!(least_s <= lived_s + CLOCKS && lived_s <= most_s + CLOCKS, "{least_s} {lived_s} {most_s}");
+    }
+    finished.check();
+}
+
+#[case]
+fn calls_of_ending_threads_are_counted(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/late_destructors").ranks(2).profiled();
+    let tables = finished.tables();
+    let bytes = 601 + 50 * (611 + 621 + 631 + 641);
+    for rank in 0..2 {
+        assert_calls(tables, "W", rank, &[("MPI_Bcast", 1 + 4 * 50, u64::from(rank) * bytes)]);
+        let row = &tables.ranks[rank as usize];
+        // Each took the state of the one before it.
+        assert_eq!(row.mpi_threads, Some(1));
+    }
+    assert_all_seen(tables);
+    finished.check();
 }

@@ -53,6 +53,7 @@ const FORMATS: LayeredCrate = LayeredCrate {
         "segment",
         "options",
         "reader",
+        "csv_text",
         "writer",
         "requests",
     ],

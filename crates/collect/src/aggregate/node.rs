@@ -17,6 +17,8 @@ pub struct Node {
     outside_ns: u128,
     /// The threads that call MPI; `None` if that of no rank is known.
     threads: Option<u64>,
+    /// The time that they lived; `None` if that of no rank is known.
+    thread_ns: Option<u64>,
     profiler_ns: u128,
     cores: Cores,
 }
@@ -55,6 +57,7 @@ impl Join for Node {
         self.useful.join(other.useful);
         self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
         self.threads = add_known(self.threads, other.threads);
+        self.thread_ns = add_known(self.thread_ns, other.thread_ns);
         self.profiler_ns = self.profiler_ns.saturating_add(other.profiler_ns);
         self.cores.join(other.cores);
     }
@@ -82,8 +85,9 @@ impl Node {
             wall: of_rank(row.wall_s),
             mpi: of_rank(row.mpi_s),
             useful: of_rank(useful_s),
-            outside_ns: u128::from(useful_s.to_ns()) * u128::from(row.threads()),
+            outside_ns: Seconds(useful_s.0 * row.threads()).to_ns().into(),
             threads: row.mpi_threads.map(u64::from),
+            thread_ns: row.mpi_thread_s.map(Seconds::to_ns),
             profiler_ns: row.profiler_s.to_ns().into(),
             cores: Cores::of(row),
         }
@@ -118,6 +122,7 @@ impl Node {
             node_cpus: self.cores.online,
             cpu_quota: self.cores.quota.map(|thousandths| thousandths as f64 * 1e-3),
             mpi_threads: self.threads,
+            mpi_thread_s: self.thread_ns.map(|time_ns| seconds(time_ns.into())),
         }
     }
 }
@@ -131,8 +136,8 @@ pub fn add_known(own: Option<u64>, others: Option<u64>) -> Option<u64> {
 }
 
 /// The time outside of MPI of one of the threads that call it, on average.
-pub fn outside_of_mpi(wall_s: Seconds, mpi_s: Seconds, threads: u64) -> Seconds {
-    Seconds((wall_s.0 - mpi_s.0 / threads as f64).max(0.0))
+pub fn outside_of_mpi(wall_s: Seconds, mpi_s: Seconds, threads: f64) -> Seconds {
+    Seconds((wall_s.0 - mpi_s.0 / threads).max(0.0))
 }
 
 /// The rows that `nodes.csv` would have, of the rows of ranks; by host.

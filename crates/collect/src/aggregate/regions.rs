@@ -2,6 +2,7 @@
 
 use super::node::{add_known, outside_of_mpi};
 use super::{Join, RankTables, Spread};
+use mpisee_profile::rows::Seconds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -21,6 +22,8 @@ pub struct Entered {
     pub outside_ns: u128,
     /// These threads; `None` if that of no rank is known.
     pub threads: Option<u64>,
+    /// The time that they lived meanwhile; `None` if that of no rank is known.
+    pub thread_ns: Option<u64>,
 }
 
 impl Join for Entered {
@@ -32,6 +35,7 @@ impl Join for Entered {
         self.useful.join(other.useful);
         self.outside_ns = self.outside_ns.saturating_add(other.outside_ns);
         self.threads = add_known(self.threads, other.threads);
+        self.thread_ns = add_known(self.thread_ns, other.thread_ns);
     }
 }
 
@@ -54,8 +58,9 @@ pub fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
             wall: Spread::of(rank, row.wall_s.to_ns()),
             mpi_ns: row.mpi_s.to_ns().into(),
             useful: Spread::of(rank, useful_s.to_ns()),
-            outside_ns: u128::from(useful_s.to_ns()) * u128::from(threads),
-            threads: row.mpi_threads.map(|_| threads),
+            outside_ns: Seconds(useful_s.0 * threads).to_ns().into(),
+            threads: row.mpi_threads.map(|threads| threads.max(1).into()),
+            thread_ns: row.mpi_thread_s.map(Seconds::to_ns),
         };
         regions.entry(&row.region).or_default().join(Some(entered));
     }

@@ -240,6 +240,7 @@ fn region_row((path, region): &(String, Region)) -> Option<RegionTotalRow> {
         useful_s: seconds(entered.outside_ns),
         useful_max_s,
         mpi_threads: entered.threads,
+        mpi_thread_s: entered.thread_ns.map(|time_ns| seconds(time_ns.into())),
     })
 }
 

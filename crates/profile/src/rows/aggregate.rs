@@ -192,6 +192,9 @@ pub struct NodeRow {
     /// rank is known.
     #[serde(default)]
     pub mpi_threads: Option<u64>,
+    /// Sum of the time that these threads lived, see [`super::RankRow::mpi_thread_s`].
+    #[serde(default)]
+    pub mpi_thread_s: Option<Seconds>,
 }
 
 impl Row for NodeRow {
@@ -203,6 +206,7 @@ impl Row for NodeRow {
         "cpu_wait_max_s",
         "cpu_wait_s",
         "cpus_allowed",
+        "mpi_thread_s",
         "mpi_threads",
         "node_cpus",
     ];
@@ -376,11 +380,14 @@ pub struct RegionTotalRow {
     /// without any counts as one; empty if that of no rank is known.
     #[serde(default)]
     pub mpi_threads: Option<u64>,
+    /// Sum of the time that these threads lived meanwhile, see [`super::RegionRow::mpi_thread_s`].
+    #[serde(default)]
+    pub mpi_thread_s: Option<Seconds>,
 }
 
 impl Row for RegionTotalRow {
     const FILE: &'static str = "region-totals.csv";
-    const OPTIONAL: &'static [&'static str] = &["mpi_threads"];
+    const OPTIONAL: &'static [&'static str] = &["mpi_thread_s", "mpi_threads"];
 }
 
 /// The place of memory, relative to the device whose kernels access it.

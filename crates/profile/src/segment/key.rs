@@ -220,6 +220,10 @@ impl SlotKey {
     /// The key of the slot that says where its thread is, see [`super::active_call`].
     pub const ACTIVE_CALL: SlotKey = SlotKey(3);
 
+    /// The key of the slot that says how long threads had the state of its writer, see
+    /// [`super::layout::lives`].
+    pub const LIVES: SlotKey = SlotKey(4);
+
     /// The key of a region's entries and time.
     pub fn region(region: RegionId) -> SlotKey {
         SlotKey(REGION << TAG_SHIFT | u64::from(region.get()))

@@ -294,6 +294,15 @@ pub mod shared_row {
     pub const REPORTED: usize = 2;
 }
 
+/// Values of the slot of a thread's state, which one thread after the other uses. A thread lives from
+/// its first recorded call on.
+pub mod lives {
+    /// Ticks when the thread that has the state made its first call; 0 if none has it.
+    pub const SINCE: usize = 0;
+    /// Ticks that the threads before it lived.
+    pub const ENDED: usize = 1;
+}
+
 /// Values of a slot that counts a region.
 pub mod region {
     /// Entries.

@@ -239,6 +239,8 @@ pub struct Snapshot {
     /// Regions in which a thread has made a recorded call, with a number of the thread's own; `None` if the writer tells
     /// no threads apart.
     pub callers: Option<BTreeSet<(RegionId, u64)>>,
+    /// How long threads lived, by the number that [`Snapshot::callers`] have, see [`layout::lives`].
+    lives: HashMap<u64, [Ticks; 2]>,
     /// Sampled instances of collective operations, by the key that counts these.
     pub samples: HashMap<SlotKey, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
@@ -323,6 +325,7 @@ impl Snapshot {
             paths: Vec::new(),
             counters: Counters::default(),
             callers: Some(BTreeSet::new()),
+            lives: HashMap::new(),
             samples: HashMap::new(),
             active_calls: Vec::new(),
             last_returns: Vec::new(),
@@ -340,6 +343,31 @@ impl Snapshot {
             }
             None => self.active_calls.len() + self.last_returns.len(),
         }
+    }
+
+    /// The ticks until `end` in which a thread with that number lived; `None` if that is unknown.
+    pub fn life_of(&self, thread: u64, end: Ticks) -> Option<Ticks> {
+        let &[since, ended] = self.lives.get(&thread)?;
+        let lives = if since == Ticks::ZERO { Ticks::ZERO } else { end.saturating_sub(since) };
+        Some(ended.saturating_add(lives))
+    }
+
+    /// The ticks until `end` in which the threads lived that called MPI, all together: no less than
+    /// one that lived throughout, and no more than all of [`Snapshot::threads`]. `None` if that is
+    /// unknown.
+    pub fn thread_ticks(&self, end: Ticks) -> Option<Ticks> {
+        let wall = end.saturating_sub(self.start_ticks);
+        let threads = BTreeSet::from_iter(self.callers.as_ref()?.iter().map(|&(_, thread)| thread));
+        let lived = self.lived(threads, wall, end)?;
+        let most = wall.get().saturating_mul(self.threads() as u64).max(wall.get());
+        Some(lived.clamp(wall, Ticks::new(most)))
+    }
+
+    /// The ticks that these threads lived until `end`, of each `wall` at most.
+    pub fn lived(&self, threads: impl IntoIterator<Item = u64>, wall: Ticks, end: Ticks) -> Option<Ticks> {
+        threads.into_iter().try_fold(Ticks::ZERO, |sum, thread| {
+            Some(sum.saturating_add(self.life_of(thread, end)?.min(wall)))
+        })
     }
 
     /// When the process ended MPI; if it did not, its last sign of life: the last count or log record of a new kind,
@@ -432,6 +460,11 @@ impl Snapshot {
                 self.calls_since_sample.saturating_add(active_call::calls_since_sample(values));
             self.active_calls.extend(ActiveCall::from_values(values, &self.wildcards));
             self.last_returns.extend(active_call::last_return(values));
+            return;
+        }
+        if key == SlotKey::LIVES {
+            let lives = [layout::lives::SINCE, layout::lives::ENDED].map(|value| Ticks::new(values[value]));
+            self.lives.insert(writer, lives);
             return;
         }
         let Some(meaning) = key.meaning() else { return };

@@ -121,7 +121,7 @@ impl Split {
             let known = measured.of_rank.get(&row.rank).copied().unwrap_or_default();
             let rest_s = known.rest_of(mpi_s);
             // Waiting is that of all threads that call MPI.
-            let with = |waiting_s: f64| (outside_s + waiting_s / row.threads() as f64).min(wall_s);
+            let with = |waiting_s: f64| (outside_s + waiting_s / row.threads()).min(wall_s);
             split.outside_max_s = split.outside_max_s.max(outside_s);
             split.low_s = split.low_s.max(with(known.waiting.low));
             split.high_s = split.high_s.max(with(known.waiting.high + rest_s));

@@ -35,7 +35,14 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
     let calls = call.into_iter().collect();
     (
         WorldRank::new(number),
-        Rank { pid: 4711 + number, host: "n1".to_owned(), elapsed_s, calls, ..Rank::default() },
+        Rank {
+            pid: 4711 + number,
+            host: "n1".to_owned(),
+            elapsed_s,
+            thread_s: elapsed_s,
+            calls,
+            ..Rank::default()
+        },
     )
 }
 

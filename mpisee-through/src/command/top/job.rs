@@ -60,8 +60,8 @@ pub struct Rank {
     pub elapsed_s: f64,
     /// Where its threads are, the longest stay first.
     pub calls: Vec<CurrentCall>,
-    /// The threads that call MPI, as many as lived at once; 0 if none has yet.
-    pub threads: u64,
+    /// The time that the threads which call MPI have lived, `elapsed_s` at least.
+    pub thread_s: f64,
     /// How often it completed a collective, by communicator.
     pub completed: HashMap<(String, Operation), u64>,
     /// Its messages, if it is in a call.
@@ -222,7 +222,7 @@ impl Job {
             host: snapshot.host.clone(),
             ended: !segment.is_running,
             elapsed_s: clock.since(snapshot.start_ticks),
-            threads: snapshot.threads() as u64,
+            thread_s: thread_s(snapshot, clock),
             calls: of_snapshot(snapshot, &names, clock, place),
             completed: HashMap::new(),
             traffic: Traffic::default(),
@@ -321,22 +321,29 @@ impl Job {
             };
             comms.insert(name.clone(), growth);
         }
-        let more_s = self.ranks.iter().map(|(number, rank)| {
-            let old_s = before.ranks.get(number).map_or(0.0, |old| old.elapsed_s);
-            (rank.elapsed_s - old_s) * rank.threads.max(1) as f64
-        });
+        let more_s = self
+            .ranks
+            .iter()
+            .map(|(number, rank)| rank.thread_s - before.ranks.get(number).map_or(0.0, |old| old.thread_s));
         Growth { interval_s, thread_seconds: per_second(more_s.sum()), comms }
     }
 
     /// Seconds of all ranks here, of each of their threads that call MPI.
     pub fn thread_seconds(&self) -> f64 {
-        self.ranks.values().map(|rank| rank.elapsed_s * rank.threads.max(1) as f64).sum()
+        self.ranks.values().map(|rank| rank.thread_s).sum()
     }
 
     /// Returns whether no process of it runs any more.
     pub fn is_over(&self) -> bool {
         self.ranks.values().all(|rank| rank.ended)
     }
+}
+
+/// The time that the threads of a process that call MPI have lived.
+fn thread_s(snapshot: &Snapshot, clock: &Clock) -> f64 {
+    let elapsed_s = clock.since(snapshot.start_ticks);
+    let lived = snapshot.thread_ticks(clock.ticks).map(|lived| clock.seconds(lived));
+    lived.unwrap_or(elapsed_s * snapshot.threads().max(1) as f64)
 }
 
 /// The moment since which no thread of a process has been in a call, if it is known.

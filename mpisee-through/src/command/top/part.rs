@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Of the format; a reader joins only parts of its own.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The part of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -76,10 +76,9 @@ struct PartRank {
     host: String,
     ended: bool,
     elapsed_s: f64,
-    elapsed_before_s: f64,
-    /// See [`Rank::threads`].
-    #[serde(default)]
-    threads: u64,
+    /// See [`Rank::thread_s`].
+    thread_s: f64,
+    thread_before_s: f64,
     may_act_unseen: bool,
     is_stopped: bool,
     is_still: bool,
@@ -235,7 +234,7 @@ impl PartJob {
         let ranks = now.ranks.iter().map(|(&rank, state)| {
             let earlier = before.ranks.get(&rank).filter(|_| is_another);
             let is_still = still.contains(&rank);
-            PartRank::new(rank, state, earlier.unwrap_or(state).elapsed_s, is_still, &mut names)
+            PartRank::new(rank, state, earlier.unwrap_or(state).thread_s, is_still, &mut names)
         });
         let ranks = ranks.collect();
         PartJob {
@@ -288,7 +287,7 @@ impl PartJob {
                 bail!("it has rank {} of {}", rank.rank, self.size);
             }
             let number = WorldRank::new(rank.rank);
-            before.ranks.insert(number, Rank { elapsed_s: rank.elapsed_before_s, ..Rank::default() });
+            before.ranks.insert(number, Rank { thread_s: rank.thread_before_s, ..Rank::default() });
             now.ranks.insert(number, rank.state(&names)?);
         }
         now.growth = Some(now.growth_since(&before));
@@ -326,7 +325,7 @@ impl PartComm {
 }
 
 impl PartRank {
-    fn new(rank: WorldRank, state: &Rank, elapsed_before_s: f64, is_still: bool, names: &mut Names) -> Self {
+    fn new(rank: WorldRank, state: &Rank, thread_before_s: f64, is_still: bool, names: &mut Names) -> Self {
         let call = |current: &CurrentCall, names: &mut Names| PartCall {
             call: current.call.name().to_owned(),
             comm: current.comm.as_ref().map(|(id, name)| (id.get(), names.number(name))),
@@ -344,8 +343,8 @@ impl PartRank {
             host: state.host.clone(),
             ended: state.ended,
             elapsed_s: state.elapsed_s,
-            elapsed_before_s,
-            threads: state.threads,
+            thread_s: state.thread_s,
+            thread_before_s,
             may_act_unseen: state.may_act_unseen,
             is_stopped: state.is_stopped,
             is_still,
@@ -381,7 +380,7 @@ impl PartRank {
             host: self.host,
             ended: self.ended,
             elapsed_s: self.elapsed_s,
-            threads: self.threads,
+            thread_s: self.thread_s,
             may_act_unseen: self.may_act_unseen,
             is_stopped: self.is_stopped,
             is_still: self.is_still,
@@ -575,8 +574,8 @@ mod tests {
     fn what_is_no_part_is_refused() {
         let said = |text: &str| format!("{:#}", NodeReport::parse(text.as_bytes()).unwrap_err());
         assert!(said("{").starts_with("it is not what top --to writes: "));
-        assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 2"));
-        assert!(said("{\"version\": 2, \"launch\": 3}").starts_with("it is not what top --to writes: "));
+        assert!(said("{\"version\": 99}").starts_with("its format has version 99, this program reads 3"));
+        assert!(said("{\"version\": 3, \"launch\": 3}").starts_with("it is not what top --to writes: "));
         let (before, now) = (golden::job(0.0), golden::job(2.0));
         let mut part = NodeReport::new(7, "n1".to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
         part.jobs[0].ranks[0].rank = 8;

@@ -124,6 +124,7 @@ fn aggregate() -> Written {
             node_cpus: None,
             cpu_quota: None,
             mpi_threads: None,
+            mpi_thread_s: None,
         }],
     );
     add(&written, &calls.iter().map(|rows| total(rows)).collect::<Vec<_>>());

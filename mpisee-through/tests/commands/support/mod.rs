@@ -240,6 +240,7 @@ impl Builder {
             cpu_s,
             involuntary_switches,
             mpi_threads: None,
+            mpi_thread_s: None,
         };
         self.regions.push(row);
         self
