@@ -1,5 +1,6 @@
 //! `mpisee-bench` under a launcher, and the table that it prints.
 
+use crate::mpi::yielding;
 use crate::{Finished, Mpi, Run, dist};
 use std::collections::BTreeMap;
 
@@ -8,10 +9,7 @@ pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
     let words = words.split_whitespace().chain(quick.split_whitespace());
     let run = Run::of(mpi, dist().join("bin/mpisee-bench"));
-    let run = mpi
-        .yielding()
-        .iter()
-        .fold(run, |run, library| run.variable("LD_PRELOAD", &library.display().to_string()));
+    let run = run.variable("LD_PRELOAD", &yielding().display().to_string());
     words.fold(run, Run::argument)
 }
 

@@ -5,6 +5,7 @@
 //! time, and all of them are in `target/tests/times`. `TEST_MPIS` selects MPIs ([`Mpi::all`]), and `TEST_SUBJECTS` the modules
 //! of cases: `TEST_SUBJECTS="smoke requests"`.
 
+use crate::mpi::RANKS_SLEEP;
 use crate::{Mpi, command, root};
 pub use inventory;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -13,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -64,6 +66,7 @@ pub fn run(binary: &str) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     arguments.test_threads.get_or_insert(cores * 3);
+    RANKS_SLEEP.store(true, Ordering::Relaxed);
     run_with(binary, &arguments)
 }
 

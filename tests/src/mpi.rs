@@ -4,11 +4,16 @@ use crate::{dist, harness, python, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Compiles a C program with AddressSanitizer. Its library has to know C++'s: drivers that hwloc loads in MPI_Init may throw,
 /// as Mesa's OpenCL does, and a C program that does not link it ends there, with the profiler and without.
 pub const ADDRESS_SANITIZER: &[&str] = &["-fsanitize=address", "-Wl,--no-as-needed", "-lstdc++"];
+
+/// True if ranks that wait for long sleep meanwhile: they leave their cores to other cases, and take longer to notice what they
+/// wait for.
+pub(crate) static RANKS_SLEEP: AtomicBool = AtomicBool::new(false);
 
 /// An MPI for which there is a flavour.
 #[derive(Clone, Debug)]
@@ -164,8 +169,11 @@ impl Mpi {
             let all = std::iter::once(programs.clone()).chain(std::env::split_paths(&before));
             command.env("PATH", std::env::join_paths(all).expect("no colon in the path of the workspace"));
         }
-        // Ranks that share a core must not spin while they wait for each other.
+        // Ranks that share a core must not spin while they wait for each other, see `yielding`.
         command.env("OMPI_MCA_mpi_yield_when_idle", "1");
+        if RANKS_SLEEP.load(Ordering::Relaxed) {
+            command.env("TEST_RANKS_SLEEP", "yes");
+        }
         command.stdin(Stdio::null());
         command
     }
@@ -292,22 +300,20 @@ impl Mpi {
     /// The library to link into a program: a sanitizer's has to be the first.
     fn linked(&self, arguments: &[&str]) -> Option<PathBuf> {
         let can_be_first = !arguments.iter().any(|it| it.starts_with("-fsanitize") || *it == "-static");
-        self.yielding().filter(|_| can_be_first)
+        can_be_first.then(yielding)
     }
+}
 
-    /// A library by which ranks that wait for each other share cores; none for an MPI that has an option for that.
-    pub(crate) fn yielding(&self) -> Option<PathBuf> {
-        static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
-        (!self.is_open_mpi).then(|| {
-            let compile = || {
-                let library = root().join("target/tests/libyield.so");
-                let source = root().join("tests/programs/yield.c");
-                let mut compiler = Command::new("cc");
-                compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
-                assert!(compiler.status().expect("there is a C compiler").success());
-                library
-            };
-            LIBRARY.get_or_init(compile).clone()
-        })
-    }
+/// A library by which ranks that wait for each other share cores.
+pub(crate) fn yielding() -> PathBuf {
+    static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
+    let compile = || {
+        let library = root().join("target/tests/libyield.so");
+        let source = root().join("tests/programs/yield.c");
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O2", "-shared", "-fPIC", "-o"]).arg(&library).arg(source);
+        assert!(compiler.status().expect("there is a C compiler").success());
+        library
+    };
+    LIBRARY.get_or_init(compile).clone()
 }

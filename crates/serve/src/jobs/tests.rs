@@ -5,7 +5,7 @@ fn look(host: &str, ranks: &[u32], elapsed_s: f64) -> Look {
     let rank = |rank: &u32| {
         json!({
             "rank": rank, "pid": 10 + rank, "host": host, "ended": false, "elapsed_s": elapsed_s,
-            "elapsed_before_s": elapsed_s - 1.0, "may_act_unseen": false, "is_stopped": false, "is_still": false,
+            "thread_s": elapsed_s, "thread_before_s": elapsed_s - 1.0, "may_act_unseen": false, "is_stopped": false, "is_still": false,
             "calls": [], "completed": [], "peers": [], "streams": [], "posted": [],
         })
     };
@@ -17,7 +17,7 @@ fn look(host: &str, ranks: &[u32], elapsed_s: f64) -> Look {
     });
     let jobs: Vec<Value> = if ranks.is_empty() { Vec::new() } else { vec![job] };
     let part = json!({
-        "version": 2, "launch": 0, "host": host, "written_ns": 0, "between_ns": { "start": 0, "end": 1 },
+        "version": 3, "launch": 0, "host": host, "written_ns": 0, "between_ns": { "start": 0, "end": 1 },
         "jobs": jobs, "skipped": [],
     });
     serde_json::from_value(json!({ "host": host, "part": part, "loads": [] })).unwrap()

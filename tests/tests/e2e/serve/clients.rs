@@ -45,7 +45,7 @@ fn look(node: u32, nodes: u32, calls: u64) -> Value {
     let members = format!("0-{}", RANKS * nodes - 1);
     let rank = |rank: u32| {
         json!({
-            "rank": rank, "pid": 1000 + rank, "host": host, "ended": false, "elapsed_s": 2.0, "elapsed_before_s": 1.0,
+            "rank": rank, "pid": 1000 + rank, "host": host, "ended": false, "elapsed_s": 2.0, "thread_s": 2.0, "thread_before_s": 1.0,
             "may_act_unseen": false, "is_stopped": false, "is_still": false, "completed": [[0, "MPI_Allreduce", calls]],
             "calls": [{ "call": "MPI_Allreduce", "comm": [0, 0], "number": calls + 1, "with": null, "for_s": 0.5, "stack": [], "outside": 0 }],
             "peers": [], "streams": [], "posted": [],
@@ -62,7 +62,7 @@ fn look(node: u32, nodes: u32, calls: u64) -> Value {
         }],
     });
     let part = json!({
-        "version": 2, "launch": 0, "host": host, "written_ns": 5, "between_ns": { "start": 1, "end": 2 }, "jobs": [job], "skipped": [],
+        "version": 3, "launch": 0, "host": host, "written_ns": 5, "between_ns": { "start": 1, "end": 2 }, "jobs": [job], "skipped": [],
     });
     let load = json!({ "source": "network", "device": "eth0", "quantity": "sent_bytes", "value": 1e6, "limit": 1e9 });
     json!({ "look": { "host": host, "part": part, "loads": [load] } })
