@@ -29,10 +29,12 @@ use mpisee_collect::RankTables;
 use mpisee_collect::files::{AggregateFiles, Files, ProfileFiles, parts};
 use mpisee_collect::form::AsText;
 use mpisee_collect::gpu::GpuPart;
+use mpisee_collect::left_rows::LeftRows;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::overhead::call_ns;
 use mpisee_collect::process as identity;
 use mpisee_collect::run::{RunSums, in_numbers};
+use mpisee_collect::segments::Segment as Left;
 use mpisee_collect::wire::pieces::TABLES;
 use mpisee_collect::wire::{RankSummary, Ranks, RootCommand};
 use mpisee_in_process::guards::{ThreadState, descriptors, keep_thread_state, signals};
@@ -266,6 +268,14 @@ fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
     let header = Snapshot::read_header(&world.segment);
     let sums =
         header.map_or_else(|_| RunSums::default(), |(header, _)| RunSums::of_header(&header, Some(end)));
+    make_rows(world, end, absent, &sums).unwrap_or_else(|why| {
+        say(format_args!("rank {}: {why}; its counts are not in the profile", world.rank));
+        Own { sums, ..Own::default() }
+    })
+}
+
+/// Makes the rows of this rank; `sums` are those of its header.
+fn make_rows(world: &World, end: RunEnd, absent: &RankSet, sums: &RunSums) -> Result<Own, String> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
         let tables = RankTables::<AsText>::of_arrived(absent, &snapshot, end.moment);
@@ -278,10 +288,26 @@ fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
             end: Some(end),
         })
     }));
-    made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned())).unwrap_or_else(|why| {
-        say(format_args!("rank {}: {why}; its counts are not in the profile", world.rank));
-        Own { sums, ..Own::default() }
-    })
+    made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned()))
+}
+
+/// Bytes of a segment from which on its rank makes its rows itself, rather than leave that to the one that writes the profile.
+const MANY_BYTES: u64 = 1 << 18;
+
+/// Leaves the rows of a rank that has many for the one that writes the profile of the node, which makes them where there are none.
+fn leave_rows(world: &World, end: RunEnd) {
+    let header = world.segment.header();
+    let used = header.used.load(Ordering::Relaxed);
+    let has_rows = (2..=world.options.fold).contains(&world.size) && used >= MANY_BYTES;
+    let (Some(path), true) = (world.segment.path(), has_rows) else { return };
+    if !written::has_memory_to_write([path.as_path()].into_iter()) {
+        return;
+    }
+    let Ok((header, _)) = Snapshot::read_header(&world.segment) else { return };
+    let sums = RunSums::of_header(&header, Some(end));
+    if let Ok(own) = make_rows(world, end, &RankSet::default(), &sums) {
+        let _ = Left::leave_rows(&path, &LeftRows::new(own.sums.clone(), own.rows()));
+    }
 }
 
 /// Collects the profile over one channel. `false` if it must be repeated over another; `last` is the last command.

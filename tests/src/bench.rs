@@ -1,8 +1,10 @@
 //! `mpisee-bench` under a launcher, and the table that it prints.
 
 use crate::mpi::yielding;
-use crate::{Finished, Mpi, Run, dist};
+use crate::{Finished, Mpi, Place, Run, dist, within};
 use std::collections::BTreeMap;
+use std::process::{Command, Output};
+use std::time::Duration;
 
 /// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
 pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
@@ -30,4 +32,29 @@ pub fn rows(finished: &Finished) -> Vec<BTreeMap<String, String>> {
 /// The number in a column of a row.
 pub fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
+}
+
+/// The ranks that `tune` starts: as many as there are cores on a small machine, since a rank without a core hides what algorithms do.
+pub const TUNED_RANKS: u32 = 2;
+
+/// Variables of the environment.
+pub type Variables = BTreeMap<String, String>;
+
+/// `mpisee-bench tune` with this launcher.
+pub fn tune(
+    place: &Place,
+    mpi: &Mpi,
+    words: &[&str],
+    launched_with: &[&str],
+    variables: &Variables,
+) -> Output {
+    let launcher = mpi.launcher(TUNED_RANKS, &[]);
+    let mut command = Command::new(dist().join("bin/mpisee-bench"));
+    command.current_dir(place.folder()).arg("tune").args(words);
+    command.args(["--repetitions", "20", "--warm-up", "1", "--least-ms", "1", "--"]);
+    command.arg(launcher.get_program()).args(launched_with).args(launcher.get_args()).envs(variables);
+    for (name, value) in launcher.get_envs() {
+        value.map(|value| command.env(name, value));
+    }
+    within(Duration::from_secs(900), &mut command)
 }

@@ -4,7 +4,7 @@
 //! * [`rank_tables`], [`arrivals`], [`messages`], [`site_tables`]: from a segment to rows; [`form`]: as rows or text; [`overhead`]: what recording took; [`gpu`]: accesses of GPU kernels, joined with the owners of the memory;
 //! * [`devices`]: GPUs and network adapters of the nodes; [`aggregate`]: sums over ranks, for profiles of very large jobs; [`wire`]: messages between ranks;
 //! * [`run`]: what is said of the run as a whole; [`files`], [`nodes`], [`output_places`]: the files of a profile, and where
-//!   they go;
+//!   they go; [`left_rows`]: what ranks prepare for the one that writes them;
 //! * [`profile`]: all of this for the ranks of one node; [`gathering`]: for those of several nodes without MPI.
 
 pub mod aggregate;
@@ -14,6 +14,7 @@ pub mod files;
 pub mod form;
 pub mod gathering;
 pub mod gpu;
+pub mod left_rows;
 pub mod messages;
 mod node_clock;
 pub mod node_ranks;

@@ -4,6 +4,7 @@ use crate::Aggregate;
 use crate::files::{Files, parts};
 use crate::form::{AsText, Form};
 use crate::gpu::{Exports, GpuPart};
+use crate::left_rows::LeftRows;
 use crate::nodes::Nodes;
 use crate::overhead::call_ns;
 use crate::rank_tables::{RankTables, comms, is_merged};
@@ -143,22 +144,26 @@ pub fn write(
     note: Option<&str>,
 ) -> Result<Written> {
     let absent = missing(world.size(), world.segments().map(|segment| segment.header.world_rank));
-    let mut writing: Option<Writing> = None;
+    let Some(first) = world.segments().find_map(|segment| segment.read_description().ok()) else {
+        bail!("no rank's segment can be read")
+    };
+    let mut writing = Writing::begin(world, wanted.to_owned(), None, &first)?;
     let mut unreadable = Vec::new();
     for segment in world.segments() {
-        let rank = segment.header.world_rank;
+        // What a rank leaves supposes that all others arrive.
+        if let Some(left) = segment.left_rows().filter(|_| absent.is_empty())
+            && writing.add_left(&left)?
+        {
+            continue;
+        }
         match segment.read() {
-            Ok(snapshot) => {
-                let writing = match &mut writing {
-                    Some(writing) => writing,
-                    none => none.insert(Writing::begin(world, wanted.to_owned(), None, &snapshot)?),
-                };
-                writing.add_arrived(&snapshot, segment, &absent)?;
-            }
-            Err(why) => unreadable.push((rank, format!("{why:#}"))),
+            Ok(snapshot) => writing.add_arrived(&snapshot, segment, &absent)?,
+            Err(why) => unreadable.push((segment.header.world_rank, format!("{why:#}"))),
         }
     }
-    let Some(mut writing) = writing else { bail!("no rank's segment can be read") };
+    if unreadable.len() == world.segments().count() {
+        bail!("no rank's segment can be read");
+    }
     writing.run.notes.extend(note.map(str::to_owned));
     let lost: RankSet = unreadable.iter().map(|&(rank, _)| rank).collect();
     let lost_because =
@@ -292,10 +297,24 @@ impl Writing {
         }
     }
 
-    fn add_arrived(&mut self, snapshot: &Snapshot, segment: &Segment, absent: &RankSet) -> Result<()> {
+    /// Adds the rows that a rank has left; `false` where rows are summed up, which takes its counts.
+    fn add_left(&mut self, left: &LeftRows) -> Result<bool> {
+        let Files::Rows(files) = &mut self.files else { return Ok(false) };
+        files.append_piece(&left.rows)?;
+        self.sums.add(&left.sums);
+        self.note_end(left.sums.last_end_ns);
+        Ok(true)
+    }
+
+    /// The run ends where the first of its ranks does that is added.
+    fn note_end(&mut self, realtime_ns: u64) {
         if self.end_realtime_ns == 0 {
-            self.end_realtime_ns = snapshot.end.map_or(0, |end| end.realtime_ns);
+            self.end_realtime_ns = realtime_ns;
         }
+    }
+
+    fn add_arrived(&mut self, snapshot: &Snapshot, segment: &Segment, absent: &RankSet) -> Result<()> {
+        self.note_end(snapshot.end.map_or(0, |end| end.realtime_ns));
         self.add_rows(snapshot, segment, End::Arrived { absent })?;
         Ok(())
     }

@@ -56,6 +56,7 @@ pub fn arrive(world: &World, end: RunEnd) {
         world.segment.header().not_seen[NotSeen::LostCounts as usize].fetch_add(1, Ordering::Relaxed);
         say(format_args!("rank {}: part of what it counted found no room in a file and is lost", world.rank));
     }
+    super::leave_rows(world, end);
     // From now on the rank that writes the profile may remove it.
     let was_there = world.segment.is_there();
     mark_arrived(world, end);

@@ -2,10 +2,10 @@
 
 mod dominating;
 pub mod gpu_far;
-mod measured;
+pub mod measured;
 mod nccl;
 mod places;
-mod waiting;
+pub mod waiting;
 
 use crate::support::{Builder, Written};
 use mpisee_profile::rows::Seconds;

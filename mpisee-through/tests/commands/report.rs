@@ -1,8 +1,8 @@
 //! `mpisee-through report`: its numbers are those of the commands, and the page is one file.
 
 mod gpus;
-mod over_time;
-mod page;
+pub mod over_time;
+pub mod page;
 mod places;
 mod several;
 

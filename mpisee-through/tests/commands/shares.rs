@@ -1,8 +1,12 @@
 //! No share in any answer is below nothing or above the whole: not where threads are in MPI at
 //! once, ranks have no core, or a profile does not tell how many threads there are.
 
-use crate::report::{data_of, page_of};
-use crate::support::{Builder, Written, pools, splatt};
+use crate::advise::gpu_far::staging;
+use crate::advise::measured::uneven;
+use crate::advise::waiting::{all_in_turn, hot_receiver, late_receiver, late_sender, on_one_node};
+use crate::report::{data_of, over_time, page, page_of};
+use crate::support::gpus::{beside_nccl, nccl_alone, two_gpus};
+use crate::support::{Builder, Written, pools, solver, splatt};
 use mpisee_profile::rows::Seconds;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -10,7 +14,7 @@ use serde_json::Value;
 const RANKS: u32 = 4;
 
 /// Commands that answer with JSON.
-const COMMANDS: [&[&str]; 19] = [
+const COMMANDS: [&[&str]; 33] = [
     &["summary", "app.mpisee"],
     &["summary", "app.mpisee", "--each"],
     &["ops", "app.mpisee"],
@@ -30,6 +34,20 @@ const COMMANDS: [&[&str]; 19] = [
     &["variables", "app.mpisee"],
     &["diff", "app.mpisee", "app.mpisee"],
     &["runs", "app.mpisee"],
+    &["sites", "app.mpisee"],
+    &["sites", "app.mpisee", "--each"],
+    &["paths", "app.mpisee"],
+    &["waits", "app.mpisee"],
+    &["waits", "app.mpisee", "--each"],
+    &["waits", "app.mpisee", "--by", "site"],
+    &["expect", "app.mpisee", "--write"],
+    &["timeline", "app.mpisee"],
+    &["gpu", "app.mpisee"],
+    &["gpu", "app.mpisee", "--by", "copy"],
+    &["gpu", "app.mpisee", "--by", "kernel"],
+    &["gpu", "app.mpisee", "--by", "line"],
+    &["gpu", "app.mpisee", "--by", "object"],
+    &["diff", "app.mpisee", "app.mpisee", "--by", "site"],
 ];
 
 /// Fields that are named as shares and are none: the speedup by how many times the ranks; parts of
@@ -204,8 +222,12 @@ fn time_without_a_core_is_said_wherever_efficiency_is() {
 
 #[test]
 fn golden_profiles_have_no_share_beyond_the_whole() {
-    for profile in [pools(), splatt()] {
-        let (found, answers) = all_beyond(&profile.write());
+    let waiting = [on_one_node(), late_sender(40), late_receiver(), all_in_turn(), hot_receiver()];
+    let others = [pools(), splatt(), solver(), uneven(0.5), beside_nccl(), nccl_alone()];
+    let written = [two_gpus(), staging("gpu", "0.5"), over_time::with_time_line(), page::sums_over_ranks()];
+    let built = waiting.into_iter().chain(others).map(|profile| profile.write());
+    for profile in built.chain(written) {
+        let (found, answers) = all_beyond(&profile);
         assert!(found.is_empty() && answers >= 14, "{answers}: {found:#?}");
     }
 }

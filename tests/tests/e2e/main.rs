@@ -12,6 +12,7 @@ mod aggregate;
 mod bench;
 mod bench_gpu;
 mod bench_patterns;
+mod bench_tune;
 mod buffers;
 mod churn;
 mod clocks;

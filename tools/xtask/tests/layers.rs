@@ -80,6 +80,7 @@ const COLLECTION: LayeredCrate = LayeredCrate {
         "run",
         "wire",
         "files",
+        "left_rows",
         "segments",
         "gathering",
         "node_ranks",

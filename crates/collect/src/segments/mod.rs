@@ -9,6 +9,7 @@ mod partner;
 mod world;
 
 use crate::gpu::{GpuPart, parts};
+use crate::left_rows::{self, LeftRows};
 use crate::process;
 use crate::ticks::monotonic_ns;
 use anyhow::{Context, Result, bail};
@@ -435,9 +436,28 @@ impl Segment {
         Ok(snapshot)
     }
 
+    /// The rows that its rank has left for who writes the profile; `None` if it left none, or not all of them.
+    pub fn left_rows(&self) -> Option<LeftRows> {
+        let (file, _) = open(&left_rows::path(&self.path), self.user).ok()?;
+        let mut content = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut content).ok()?;
+        LeftRows::of(content)
+    }
+
+    /// Leaves rows for who writes the profile; nothing is left of them after an error.
+    pub fn leave_rows(segment: &Path, rows: &LeftRows) -> std::io::Result<()> {
+        let written = new_file().open(left_rows::path(segment)).and_then(|file| rows.write(file));
+        written.inspect_err(|_| drop(left_rows::remove(segment)))
+    }
+
+    /// Reads all but the counters.
+    pub fn read_description(&self) -> Result<Snapshot> {
+        Ok(Snapshot::read_log(self.words()?.as_slice())?)
+    }
+
     /// Reads the description of the program.
     pub fn read_program(&self) -> Result<Program> {
-        Ok(Snapshot::read_log(self.words()?.as_slice())?.program)
+        Ok(self.read_description()?.program)
     }
 
     /// Reads the whole segment while its process may be writing to it.
@@ -494,9 +514,10 @@ impl Segment {
         gpu::path(folder, self.user, header.pid, header.process_start, header.namespace)
     }
 
-    /// Deletes the file, and the one of its GPU kernels.
+    /// Deletes the file, the one of its GPU kernels, and the one of its rows.
     pub fn remove(&self) -> Result<()> {
         let _ = std::fs::remove_file(self.gpu_path());
+        let _ = left_rows::remove(&self.path);
         if let Some(copy) = &self.copy {
             let _ = std::fs::remove_file(copy);
         }

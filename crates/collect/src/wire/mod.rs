@@ -6,6 +6,7 @@ mod rank_summary;
 pub use rank_summary::RankSummary;
 
 use crate::aggregate::Aggregate;
+use crate::run::RunSums;
 use mpisee_profile::{Operation, ProfileError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,8 @@ impl Message for Aggregate {
 }
 
 impl Message for RankSummary {}
+
+impl Message for RunSums {}
 
 /// Sums over some ranks, and the ranks that are missing from them.
 #[derive(Debug, Default, Serialize, Deserialize)]

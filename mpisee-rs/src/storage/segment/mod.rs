@@ -14,7 +14,7 @@ use mpisee_profile::segment::layout::{
 use mpisee_profile::segment::log::Record;
 use mpisee_profile::segment::{SlotKey, Source};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 use std::slice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -255,6 +255,12 @@ impl Segment {
     /// Returns whether the counters are in a file, which outlives the process.
     pub fn is_in_file(&self) -> bool {
         self.growth.lock().is_some_and(|growth| growth.file.is_some())
+    }
+
+    /// The path of the file, if all counters are in it.
+    pub fn path(&self) -> Option<PathBuf> {
+        let growth = self.growth.lock()?;
+        growth.file.as_ref().filter(|_| growth.full.is_none()).map(|file| file.path.clone())
     }
 
     /// Returns whether the file can be found by its name.
