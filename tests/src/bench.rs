@@ -1,10 +1,9 @@
 //! `mpisee-bench` under a launcher, and the table that it prints.
 
 use crate::mpi::yielding;
-use crate::{Finished, Mpi, Place, Run, dist, within};
+use crate::{Finished, LIMIT, Mpi, Place, Run, dist, within};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 /// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
 pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
@@ -56,5 +55,5 @@ pub fn tune(
     for (name, value) in launcher.get_envs() {
         value.map(|value| command.env(name, value));
     }
-    within(Duration::from_secs(900), &mut command)
+    within(LIMIT, &mut command)
 }

@@ -1,8 +1,7 @@
 //! Address space belongs to the program: the profiler maps what it uses, and goes without where it may not map more.
 
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, case, dist, within};
+use mpisee_tests::{Finished, LIMIT, Mpi, Place, Run, Tables, case, dist, within};
 use std::path::Path;
-use std::time::Duration;
 
 const COMMS: u64 = 150;
 const KINDS: u64 = 14;
@@ -51,7 +50,7 @@ fn a_tight_limit_from_the_start_is_room_enough(mpi: &Mpi) {
     command.args(["sh", "-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]);
     command.arg(dist().join("bin/mpisee")).args(["--output", "test.mpisee"]);
     command.arg(mpi.compile("hostile/address_space")).arg("none").current_dir(folder.path());
-    let output = within(Duration::from_secs(120), &mut command);
+    let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
     assert!(String::from_utf8_lossy(&output.stdout).contains("256 MiB: ok\n"));
@@ -80,7 +79,7 @@ fn run_out_of_memory(mpi: &Mpi, program: &Path, way: &str) -> (Place, String) {
         let place = Place::new();
         let mut command = place.command(mpi, 2);
         command.args(["--output", "test.mpisee"]).arg(program).arg(way);
-        let output = within(Duration::from_secs(90), &mut command);
+        let output = within(LIMIT, &mut command);
         said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!said.contains("memory allocation of"), "{} {way}: {said}", mpi.name);
         if output.status.success() {
@@ -102,7 +101,7 @@ fn a_program_that_has_taken_all_memory_goes_on(mpi: &Mpi) {
         ("slow", "MPI_Barrier", 31),
         ("local", "MPI_Barrier", 1),
     ] {
-        let plain = || within(Duration::from_secs(90), mpi.launcher(2, &[]).arg(&program).arg(way));
+        let plain = || within(LIMIT, mpi.launcher(2, &[]).arg(&program).arg(way));
         if !(0..3).any(|_| plain().status.success()) {
             mpisee_tests::note!("{} {way} is left out: MPI needs more memory", mpi.name);
             continue;

@@ -2,11 +2,10 @@
 
 use mpisee_profile::network::{MESSAGES, Network};
 use mpisee_tests::bench::{bench, has_bench, number, rows};
-use mpisee_tests::{Cluster, Mpi, Place, Run, case, dist, within};
+use mpisee_tests::{Cluster, LIMIT, Mpi, Place, Run, case, dist, within};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 /// The profile of a run has the messages that the pattern should have sent, and no others.
 #[case(only = has_bench)]
@@ -215,14 +214,14 @@ fn what_cannot_be_measured_is_said_once(mpi: &Mpi) {
 fn the_starter_needs_to_know_the_mpi(mpi: &Mpi) {
     let mut unlaunched = Command::new(dist().join("bin/mpisee-bench"));
     let place = Place::new();
-    let output = within(Duration::from_secs(20), unlaunched.arg("ring").current_dir(place.folder()));
+    let output = within(LIMIT, unlaunched.arg("ring").current_dir(place.folder()));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if Mpi::all_in(Path::new(&dist())).len() > 1 {
         assert_eq!(output.status.code(), Some(2), "{said}");
         assert!(said.contains("start it with mpirun, or say which with --flavour"), "{said}");
     }
     let mut help = Command::new(dist().join("bin/mpisee-bench"));
-    let output = within(Duration::from_secs(20), help.arg("--help"));
+    let output = within(LIMIT, help.arg("--help"));
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("EXAMPLES"));
     let finished = Run::of(mpi, dist().join("bin/mpisee-bench")).argument("frobnicate").exits_with(2).plain();

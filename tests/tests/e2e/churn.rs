@@ -2,9 +2,8 @@
 use mpisee_profile::comm_name::{is_of_changing_members, is_shared_row};
 use mpisee_profile::rows::CommRow;
 use mpisee_tests::profile::without_digests;
-use mpisee_tests::{Finished, Mpi, Place, Run, Tables, case, through, within};
+use mpisee_tests::{Finished, LIMIT, Mpi, Place, Run, Tables, case, through, within};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Of so many like communicators each has a row.
 const ALIKE: u64 = 10;
@@ -298,7 +297,7 @@ fn killed_program_is_recovered_with_the_same_rows(mpi: &Mpi) {
         variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let mut command = mpi.launcher(2, &variables);
     command.arg(mpi.compile("communicators/churn")).args(["dup", "1000"]).current_dir(place.folder());
-    let output = within(Duration::from_secs(100), &mut command);
+    let output = within(LIMIT, &mut command);
     assert!(!output.status.success());
     let profile = place.path("recovered.mpisee");
     let (profile, from) = (profile.display().to_string(), place.segments().display().to_string());

@@ -292,9 +292,9 @@ impl Workplace {
         self.flavour.family != Family::Standard
     }
 
-    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation.
+    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation: what [`test`] runs, and no more.
     fn build_tests(&self) -> Result<()> {
-        cargo(&[&["build", "--all-targets"], &self.packages(false)[..]].concat(), Some(self))
+        cargo(&[&["test", "--no-run"], &self.packages(false)[..]].concat(), Some(self))
     }
 
     /// `mpisee-bench` for this MPI, as it was built beside the library or with the tests.
