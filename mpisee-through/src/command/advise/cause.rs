@@ -15,8 +15,8 @@ pub struct Caused {
     pub finding: Finding,
     /// The ranks that are the cause; empty where none is known.
     pub ranks: BTreeSet<u32>,
-    /// The time that it explains in collectives and in messages on the communicators that it is
-    /// about, in seconds.
+    /// The time that it explains in calls of collectives, and in calls for messages and for requests,
+    /// on the communicators that it is about, in seconds.
     pub parts_s: [f64; 2],
     /// Communicators, as findings are about them, on which these ranks waited themselves for so
     /// long that they may be late because of that.

@@ -98,25 +98,25 @@ fn dominating(facts: &Facts<'_>, others: &[Finding], caused: &[Caused]) -> Vec<F
     let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     let of_cores = waiting::left_to_cores(facts);
     let found = |family: &FamilyFacts<'_>, part: Part| {
-        let has_messages = family.used.iter().any(|used| used.kind == Some(OperationKind::PointToPoint));
-        let of_others = others.iter().filter(|one| one.about == family.name).map(|one| one.cost_s);
+        let of_part = others.iter().filter(|one| one.about == family.name && part.is_of_rule(one.rule));
         let waits = caused.iter().map(|one| (&one.finding.about, one.parts_s));
         let waits = waits.chain(of_cores.iter().map(|one| (&one.about, one.parts_s)));
         let here = waits.filter(|(about, _)| *about == family.name);
-        let of_waiting = here.map(|(_, parts_s)| match (part, parts_s) {
-            // Without messages, completing calls wait for nonblocking collectives.
-            (Part::Messages, [in_collectives_s, in_messages_s]) if !has_messages => {
-                in_collectives_s + in_messages_s
-            }
-            (Part::Messages, [_, in_messages_s]) => in_messages_s,
-            (Part::Collectives, [in_collectives_s, _]) => in_collectives_s,
-        });
-        dominating_on(family, part, facts, of_others.chain(of_waiting).sum())
+        // Messages through one rank take the time in which others wait for it, too.
+        let waiting_s = here.map(|(_, parts_s)| parts_s[part as usize]).fold(0.0, f64::max);
+        dominating_on(family, part, facts, of_part.map(|one| one.cost_s).sum::<f64>() + waiting_s)
     };
     let collectives = families.iter().filter_map(|family| found(family, Part::Collectives));
     let messages = families.iter().filter_map(|family| found(family, Part::Messages));
     collectives.chain(messages).collect()
 }
+
+/// Rules about time in collectives alone, and about time in messages alone.
+const OF_COLLECTIVES: [&str; 5] =
+    ["tiny-allreduces", "alltoallv", "skewed-volume", "needless-barriers", "slow-transfer"];
+const OF_MESSAGES: [&str; 3] = ["small-messages", "blocking-sends", "polling"];
+/// The rule about calls that create communicators, which are in neither.
+const OF_CREATION: &str = "creation";
 
 /// The operations that may dominate.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,6 +131,15 @@ impl Part {
             Part::Collectives => is_collective,
             Part::Messages => is_message,
         }
+    }
+
+    /// Returns whether a rule may be about the time in these operations.
+    fn is_of_rule(self, rule: &str) -> bool {
+        let not_of = match self {
+            Part::Collectives => &OF_MESSAGES[..],
+            Part::Messages => &OF_COLLECTIVES[..],
+        };
+        rule != OF_CREATION && !not_of.contains(&rule)
     }
 
     /// Their name on a family. Completions alone are for nonblocking collectives, files or windows.
@@ -163,20 +172,28 @@ fn dominating_on(
     let most = family.used.iter().filter(|used| chosen(used));
     let most = most.max_by(|left, right| left.time_s.total_cmp(&right.time_s))?;
     let comms = family.filter_text();
+    let (beside, explained) = match cost_s < all_s {
+        true => (
+            ", beside what other findings explain",
+            format!(
+                " All {what} there take {}, of which other findings explain {}.",
+                time(all_s),
+                time(all_s - cost_s)
+            ),
+        ),
+        false => ("", String::new()),
+    };
     let at = at::of_time(facts, family, |call| call == most.call);
     Some(Finding {
         rule: "dominating",
         about: family.name.to_owned(),
         cost_s,
-        what: format!("{} of the MPI time is in {what} on {}.", percent(of_mpi(all_s)), family.title),
-        evidence: match waiting::of_family(facts, family, None).filter(|_| is_collective(most)) {
-            Some(known) => format!(
-                "{}{at} Of the time in collectives on it {}.",
-                largest_part(most, facts),
-                waiting::share(known)
-            ),
-            None => format!("{}{at}", largest_part(most, facts)),
-        },
+        what: format!(
+            "{} of the MPI time is in {what} on {}{beside}.",
+            percent(of_mpi(cost_s)),
+            family.title
+        ),
+        evidence: format!("{}{at}{explained}", largest_part(most, family, facts)),
         threshold: format!(
             "{} of the MPI time and {} of the run that no other finding explains",
             percent(DOMINATING_OF_MPI),
@@ -190,21 +207,23 @@ fn dominating_on(
 }
 
 /// The operation that takes most time; without its calls where these are not those of the program.
-fn largest_part(most: &Used, facts: &Facts<'_>) -> String {
+fn largest_part(most: &Used, family: &FamilyFacts<'_>, facts: &Facts<'_>) -> String {
     let Used { call, calls, time_s, .. } = most;
-    match facts.is_counted_on_each(call) {
-        true => format!(
+    if facts.is_counted_on_each(call) {
+        return format!(
             "The largest part is {call}: {} summed over ranks. A call counts on each communicator of its requests, with a \
              part of its time, so that the number of calls and their mean time are not known.",
             time(*time_s)
-        ),
-        false => format!(
-            "The largest part is {call}: {} of {} on average, {} summed over ranks.",
-            count(*calls, "call"),
-            time(time_s / (*calls).max(1) as f64),
-            time(*time_s)
-        ),
+        );
     }
+    let known = waiting::of_family(facts, family, Some(call));
+    format!(
+        "The largest part is {call}: {} of {} on average, {} summed over ranks{}.",
+        count(*calls, "call"),
+        time(time_s / (*calls).max(1) as f64),
+        time(*time_s),
+        known.map_or_else(String::new, |known| format!(", {}", waiting::in_seconds(known)))
+    )
 }
 
 /// Bytes up to which a reduction costs latency alone.

@@ -131,7 +131,7 @@ pub struct CoreWaits {
     pub about: String,
     /// The ranks that stand out.
     pub ranks: BTreeSet<u32>,
-    /// The waiting in collectives, and in messages, in seconds.
+    /// The waiting in calls of collectives, and in calls for messages and for requests, in seconds.
     pub parts_s: [f64; 2],
 }
 
@@ -142,7 +142,7 @@ pub fn left_to_cores(facts: &Facts<'_>) -> Vec<CoreWaits> {
     let core_waits = |waits: FamilyWaits<'_, '_>| CoreWaits {
         about: waits.family.name.to_owned(),
         ranks: waits.late_ranks(),
-        parts_s: waits.parts_s(),
+        parts_s: waits.by_calls_s(),
     };
     families.iter().filter_map(of_family).map(core_waits).collect()
 }
@@ -184,10 +184,25 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
 
     /// The waiting in collectives, and in messages, in seconds: of the chosen ranks, or for them.
     fn parts_s(&self) -> [f64; 2] {
-        [0, 1].map(|part| {
-            let suffered_s = self.parts[part].map_or(0.0, |(_, waiting)| waiting.total);
+        self.split_s(|call| call == MESSAGES)
+    }
+
+    /// The waiting in calls of collectives, and in calls for messages and for requests, in seconds: that
+    /// of a nonblocking collective is in the call that completes it.
+    fn by_calls_s(&self) -> [f64; 2] {
+        self.split_s(|call| {
+            call == MESSAGES || Operation::from_name(call).is_some_and(Operation::starts_request)
+        })
+    }
+
+    /// The waiting in operations that are not chosen, and in those that are.
+    fn split_s(&self, is_chosen: impl Fn(&str) -> bool) -> [f64; 2] {
+        [false, true].map(|chosen| {
+            let takes = |one: &Waiting| is_enough(one) && is_chosen(&one.call) == chosen;
+            let suffered_s = sum(self.facts, self.family, takes).map_or(0.0, |(_, waiting)| waiting.total);
+            let named = self.all_sentences().filter(|one| is_chosen(&one.call) == chosen);
             match self.facts.names_ranks() {
-                true => suffered_s.max(named_waiting_s(&self.sentences[part])),
+                true => suffered_s.max(named_waiting_s(named)),
                 false => suffered_s,
             }
         })
@@ -208,7 +223,7 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
 
     /// The waiting that ranks which stand out caused, in seconds.
     fn named_s(&self) -> f64 {
-        self.sentences.iter().map(|part| named_waiting_s(part)).sum()
+        named_waiting_s(self.all_sentences())
     }
 
     /// Returns whether ranks that stand out caused most of it.
@@ -268,7 +283,7 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         let sources = self.all_sentences().filter_map(|one| one.waited_on.as_deref());
         let passed_on = self.names_ranks() && self.may_only_pass_it_on() && !self.explains_by_work();
         let sources = sources.filter(|_| passed_on).map(|comm| self.facts.family_of(comm).0.to_owned());
-        Some(Caused { finding, ranks, parts_s: self.parts_s(), sources: sources.collect() })
+        Some(Caused { finding, ranks, parts_s: self.by_calls_s(), sources: sources.collect() })
     }
 
     /// The measured parts, and the sentences about ranks that stand out.
@@ -457,8 +472,8 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
 }
 
 /// The waiting that the named ranks caused, in seconds.
-fn named_waiting_s(sentences: &[Sentence]) -> f64 {
-    sentences.iter().map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum()
+fn named_waiting_s<'s>(sentences: impl Iterator<Item = &'s Sentence>) -> f64 {
+    sentences.map(|one| one.waiting_s * one.share.unwrap_or(0.0)).sum()
 }
 
 /// The first sentences.

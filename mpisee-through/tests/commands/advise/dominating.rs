@@ -77,3 +77,37 @@ fn the_share_of_the_run_is_that_of_efficiency() {
     assert_eq!(advised, share(&["efficiency", "app.mpisee", "--loss"], 3, 0), "the row of W");
     assert_eq!(share(&["advise", "app.mpisee", "--ranks", "1-4"], 3, 0), "0.200000000");
 }
+
+/// Blocking collectives in which all wait 2 s for rank 3, as [`arrive`] writes them.
+fn with_late_rank() -> Builder {
+    arrive(on_one_node(), "W", &ALL, "MPI_Allreduce", 40, |_, rank| if rank == 3 { 0.05 } else { 0.0 })
+}
+
+#[test]
+fn time_of_one_kind_is_not_explained_by_findings_about_the_other() {
+    // Waiting in MPI_Allreduce explains nothing of what MPI_Wait takes for another collective.
+    let builder = on(with_late_rank(), "W", &ALL, "MPI_Iallreduce", 40, 320, 0.0);
+    let builder = on(builder, "W", &ALL, "MPI_Wait", 40, 0, 2.0);
+    finds(&builder, &["dominating W", "waiting W"]);
+    let csv = builder.write().run(&["advise", "app.mpisee", "--format", "csv"]);
+    let expected =
+        "dominating,W,16.000000000,0.200000000,52.8 % of the MPI time is in waits for nonblocking operations";
+    assert!(csv.exits(0).stdout.contains(expected), "{}", csv.stdout);
+    // Small reductions take 4 s, which are none of the 10.4 s in messages.
+    let small = on(run(), "W", &ALL, "MPI_Allreduce", 1000, 8000, 0.5);
+    finds(&on(small, "W", &ALL, "MPI_Recv", 10, 80, 1.3), &["dominating W", "tiny-allreduces W"]);
+}
+
+#[test]
+fn a_dominating_communicator_has_the_share_that_nothing_else_explains() {
+    let builder = on(with_late_rank(), "W", &ALL, "MPI_Bcast", 10, 80, 2.0);
+    let csv = builder.write().run(&["advise", "app.mpisee", "--format", "csv"]);
+    for expected in [
+        "dominating,W,16.320000000,0.204000000,\"53.8 % of the MPI time is in collectives on W, beside what other \
+         findings explain.\",\"The largest part is MPI_Bcast: 80 calls of 200 ms on average, 16.0 s summed over ranks. \
+         All collectives there take 30.3 s, of which other findings explain 14.0 s.\"",
+        "waiting,W,14.000000000",
+    ] {
+        assert!(csv.exits(0).stdout.contains(expected), "{expected}: {}", csv.stdout);
+    }
+}
