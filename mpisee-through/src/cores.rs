@@ -53,9 +53,12 @@ pub enum Reason {
     Quota { cores: f64 },
     /// More ranks than CPUs that they may use.
     Ranks(Crowd),
-    /// No more ranks than CPUs, but more threads that ran or were ready.
+    /// No more ranks than CPUs, but more threads that ran or were ready, which used these CPUs up.
     Threads(Crowd),
-    /// Nothing of the kind: what else ran there is not measured.
+    /// Ranks of several threads that did not use their CPUs up: their own threads, which may have been more at
+    /// times, cannot be told from other processes.
+    ThreadsOrOthers(Crowd),
+    /// No more ranks of one thread than CPUs: what else ran there is not measured.
     Others,
     /// The CPUs that the ranks may use are unknown.
     Unknown,
@@ -70,6 +73,8 @@ pub struct Crowd {
     pub cpus: Cpus,
     /// Threads that ran or were ready, on average.
     pub wanted: f64,
+    /// Threads that ran, on average.
+    pub ran: f64,
     /// True if they are all of the node that wanted a core.
     pub is_whole: bool,
     /// CPUs of the node, if that is known.
@@ -148,9 +153,11 @@ fn of_sums(node: &NodeRow) -> Option<NodeLack> {
     let shares = [share_of_node(node)?, share_of(node.wall_max_s.0, mean_cpu_s, most_s)];
     lacks(shares[1], most_s).then(|| {
         let whole = crowd_of_node(node);
-        let reason = quota(node).or_else(|| crowded(whole)).unwrap_or(match node.cpus_allowed.is_empty() {
-            true => Reason::Unknown,
-            false => Reason::Others,
+        let have_one_thread = whole.wanted <= TOLERANCE * whole.count as f64;
+        let reason = quota(node).or_else(|| crowded(whole.clone())).unwrap_or(match have_one_thread {
+            _ if node.cpus_allowed.is_empty() => Reason::Unknown,
+            true => Reason::Others,
+            false => Reason::ThreadsOrOthers(whole),
         });
         NodeLack {
             host: node.host.clone(),
@@ -204,9 +211,10 @@ fn reasons(ranks: &[&RankRow], lacking: &[&RankRow]) -> Vec<Reason> {
             found.extend(crowded(crowd(ranks, cpus)).map(|reason| (cpus, reason)));
         }
     }
-    match found.is_empty() {
-        true => vec![Reason::Others],
-        false => found.into_iter().map(|(_, reason)| reason).collect(),
+    match node.as_ref().filter(|_| found.is_empty()) {
+        None => found.into_iter().map(|(_, reason)| reason).collect(),
+        Some(_) if lacking.iter().all(|row| has_one_thread(row)) => vec![Reason::Others],
+        Some(node) => vec![Reason::ThreadsOrOthers(crowd(ranks, &node.cpus_allowed))],
     }
 }
 
@@ -222,26 +230,42 @@ fn crowded(crowd: Crowd) -> Option<Reason> {
     match cpus {
         0 => None,
         _ if crowd.count > cpus => Some(Reason::Ranks(crowd)),
-        _ if crowd.wanted > TOLERANCE * cpus as f64 => Some(Reason::Threads(crowd)),
-        _ => None,
+        _ if crowd.wanted <= TOLERANCE * cpus as f64 => None,
+        _ if crowd.ran >= (1.0 - OF_OTHERS) * cpus as f64 => Some(Reason::Threads(crowd)),
+        _ => Some(Reason::ThreadsOrOthers(crowd)),
     }
+}
+
+/// The time in which a rank's threads ran, and in which they ran or were ready to, in seconds.
+fn ran_and_wanted_s(row: &RankRow) -> [f64; 2] {
+    let ran_s = row.cpu_s().unwrap_or(0.0);
+    [ran_s, ran_s + row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)]
+}
+
+/// Returns whether a rank wanted no more than one core.
+fn has_one_thread(row: &RankRow) -> bool {
+    ran_and_wanted_s(row)[1] <= TOLERANCE * row.wall_s.0
 }
 
 /// The ranks that may use these CPUs and no others, without those that slept and could not be in the way.
 fn crowd(ranks: &[&RankRow], cpus: &Cpus) -> Crowd {
-    let wanted_s = |row: &RankRow| row.cpu_s().unwrap_or(0.0) + row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
+    let wanted_s = |row: &RankRow| ran_and_wanted_s(row)[1];
     let is_awake = |row: &&&RankRow| wanted_s(row) >= LACKING_FROM * row.wall_s.0;
     let is_in = |row: &&RankRow| !row.cpus_allowed.is_empty() && row.cpus_allowed.is_within(cpus);
     let awake: Vec<&RankRow> = ranks.iter().filter(is_awake).copied().collect();
     let inside: Vec<&RankRow> = awake.iter().copied().filter(is_in).collect();
     let longest_s = inside.iter().map(|row| row.wall_s.0).fold(0.0, f64::max);
-    let wanted_s: f64 = inside.iter().map(|row| wanted_s(row)).sum();
+    let threads = |of: usize| match longest_s > 0.0 {
+        true => inside.iter().map(|row| ran_and_wanted_s(row)[of]).sum::<f64>() / longest_s,
+        false => 0.0,
+    };
     let set: RankSet = inside.iter().map(|row| row.rank).collect();
     Crowd {
         ranks: set.named(),
         count: set.len(),
         cpus: cpus.clone(),
-        wanted: if longest_s > 0.0 { wanted_s / longest_s } else { 0.0 },
+        wanted: threads(1),
+        ran: threads(0),
         is_whole: inside.len() == awake.len(),
         node_cpus: inside.iter().find_map(|row| row.node_cpus),
         others: others(&inside, cpus),
@@ -250,9 +274,7 @@ fn crowd(ranks: &[&RankRow], cpus: &Cpus) -> Crowd {
 
 fn others(ranks: &[&RankRow], cpus: &Cpus) -> Option<Others> {
     let cpu_wait_s = |row: &RankRow| row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
-    let is_one_thread =
-        |row: &&RankRow| row.cpu_s().unwrap_or(0.0) + cpu_wait_s(row) <= TOLERANCE * row.wall_s.0;
-    if ranks.is_empty() || !ranks.iter().all(is_one_thread) {
+    if ranks.is_empty() || !ranks.iter().all(|row| has_one_thread(row)) {
         return None;
     }
     let sum = |of: &dyn Fn(&RankRow) -> f64| ranks.iter().map(|row| of(row)).sum::<f64>();
@@ -264,12 +286,14 @@ fn others(ranks: &[&RankRow], cpus: &Cpus) -> Option<Others> {
 }
 
 fn crowd_of_node(node: &NodeRow) -> Crowd {
-    let wanted_s = node.cpu_s.map_or(0.0, |cpu_s| cpu_s.0) + node.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
+    let ran_s = node.cpu_s.map_or(0.0, |cpu_s| cpu_s.0);
+    let wanted_s = ran_s + node.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0);
     Crowd {
         ranks: format!("ranks {}", node.members),
         count: node.ranks,
         cpus: node.cpus_allowed.clone(),
         wanted: wanted_s / node.wall_max_s.0,
+        ran: ran_s / node.wall_max_s.0,
         is_whole: true,
         node_cpus: node.node_cpus,
         others: None,
@@ -370,6 +394,7 @@ mod tests {
         let text = |reason: &Reason| match reason {
             Reason::Ranks(crowd) => of("ranks", crowd),
             Reason::Threads(crowd) => of("threads", crowd),
+            Reason::ThreadsOrOthers(crowd) => of("threads or others", crowd),
             other => format!("{other:?}"),
         };
         reasons_of(ranks).iter().map(text).collect()
@@ -425,6 +450,16 @@ mod tests {
         // Those that sleep are in nobody's way.
         let beside_sleepers = [rank(0, 10.0, 10.0, "0"), rank(1, 0.1, 0.1, "0"), rank(2, 0.1, 0.1, "0")];
         assert_eq!(shown(&beside_sleepers), ["threads: rank 0 on 0, 2.0 wanted"]);
+    }
+
+    #[test]
+    fn threads_are_not_blamed_alone_where_they_left_their_cores_to_others() {
+        // One core, of which the rank ran 6 of 10 s: 1.1 threads are no reason to be without it for 5 s.
+        assert_eq!(shown(&[rank(0, 6.0, 5.0, "0")]), ["threads or others: rank 0 on 0, 1.1 wanted"]);
+        // It ran nearly all of the time.
+        assert_eq!(shown(&[rank(0, 9.5, 1.5, "0")]), ["threads: rank 0 on 0, 1.1 wanted"]);
+        // Several threads on more cores than they wanted on average may have wanted more at times.
+        assert_eq!(shown(&[rank(0, 12.0, 3.0, "0-3")]), ["threads or others: rank 0 on 0-3, 1.5 wanted"]);
     }
 
     #[test]

@@ -148,10 +148,38 @@ fn reasons_for_the_lack_of_a_core_are_named() {
         &using(run(), |_| (20.0, 20.0, "0-7")),
         "16.0 threads of ranks 0-3 ran or were ready to on average, on 8 cores",
     );
+    expects(&using(run(), |_| (20.0, 20.0, "0-7")), "Start fewer threads on each rank (OMP_NUM_THREADS)");
     expects(&using(run(), |_| (8.0, 2.0, "0-7")), "so that another process was on these");
     let mut limited = using(run(), |_| (5.0, 5.0, "0-7"));
     limited.ranks.iter_mut().for_each(|row| row.cpu_quota = Some(2.0));
     expects(&limited, "their cgroup has a quota of 2 cores, and most of it was used");
+}
+
+#[test]
+fn advice_on_cores_follows_from_what_ranks_wanted_and_got() {
+    let said = |use_of: fn(u32) -> (f64, f64, &'static str)| {
+        let ran = using(run(), use_of).write().run(&["advise", "app.mpisee", "--format", "csv"]);
+        ran.exits(0).stdout.lines().find(|line| line.starts_with("no-core")).unwrap().to_owned()
+    };
+    // 1.1 threads of each rank, which ran 6 of 10 s: most of the loss has another cause.
+    let taken = said(|rank| (6.0, 5.0, ["0", "1", "2", "3"][rank as usize % 4]));
+    for expected in [
+        "1.1 threads of rank 0 ran or were ready to on average, on 1 core that they may use, of 16 of the node; 0.6 of them ran. Whether \
+         other processes or their own threads were in the way is not measured",
+        "See what else runs on these cores (top)",
+    ] {
+        assert!(taken.contains(expected), "{expected}: {taken}");
+    }
+    assert!(!taken.contains("fewer threads"), "{taken}");
+    // As many that used up their cores: a helper thread beside each.
+    let helpers = said(|_| (9.7, 1.3, "0-3"));
+    for expected in [
+        "4.4 threads of ranks 0-3 ran or were ready to on average, on 4 cores that they may use, of 16 of the node; they used these up",
+        "Leave a core to threads beside those of the program",
+    ] {
+        assert!(helpers.contains(expected), "{expected}: {helpers}");
+    }
+    assert!(!helpers.contains("fewer threads"), "{helpers}");
 }
 
 #[test]

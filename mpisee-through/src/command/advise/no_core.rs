@@ -12,6 +12,8 @@ use mpisee_profile::{RankSet, WorldRank};
 
 /// The rule's name.
 pub const RULE: &str = "no-core";
+/// Threads of a rank that wanted a core on average, from which on the program itself has several.
+const SEVERAL_THREADS: f64 = 1.5;
 /// Nodes, and reasons on each, that the evidence names.
 const NAMED: usize = 3;
 
@@ -91,18 +93,28 @@ fn reason(reason: &Reason) -> String {
             };
             ranks + &crowd.others.map_or_else(String::new, others_text)
         }
-        Reason::Threads(crowd) => format!(
-            "{:.1} threads of {} ran or were ready to on average, on {}{}",
-            crowd.wanted,
-            crowd.ranks,
-            count(crowd.cpus.len(), "core"),
-            of_node(crowd)
+        Reason::Threads(crowd) => format!("{}; they used these up themselves", threads_text(crowd)),
+        Reason::ThreadsOrOthers(crowd) => format!(
+            "{}; {:.1} of them ran. Whether other processes or their own threads were in the way is not measured",
+            threads_text(crowd),
+            crowd.ran
         ),
         Reason::Others => {
             "no more ranks and threads were ready than they may use cores, so that another process was on these".to_owned()
         }
         Reason::Unknown => "which cores they may use is not known".to_owned(),
     }
+}
+
+/// The threads of some ranks beside the cores that these may use.
+fn threads_text(crowd: &Crowd) -> String {
+    format!(
+        "{:.1} threads of {} ran or were ready to on average, on {}{}",
+        crowd.wanted,
+        crowd.ranks,
+        count(crowd.cpus.len(), "core"),
+        of_node(crowd)
+    )
 }
 
 /// The time of other processes there, which is a lower bound.
@@ -168,9 +180,17 @@ fn advice_against(reason: &Reason) -> &'static str {
             "Bind each rank to cores of its own (Open MPI: --map-by core --bind-to core; MPICH: -bind-to core; Slurm: \
              --cpu-bind=cores), or to none, and see whether the program or a script around it binds again."
         }
+        Reason::Threads(crowd) if crowd.wanted < SEVERAL_THREADS * crowd.count as f64 => {
+            "Leave a core to threads beside those of the program, such as those of the MPI library: start one rank fewer there, or \
+             let ranks use one core more."
+        }
         Reason::Threads(_) => {
             "Start fewer threads on each rank (OMP_NUM_THREADS), or give each rank as many cores as it has threads (Open \
              MPI: --map-by slot:PE=N; MPICH: -bind-to core:N; Slurm: --cpus-per-task)."
+        }
+        Reason::ThreadsOrOthers(_) => {
+            "See what else runs on these cores (top), such as another job. If nothing does, see how many threads ranks have at times \
+             (top -H), and give each rank as many cores."
         }
         Reason::Others => {
             "See what else runs on these cores (top), such as another job, and ask for whole nodes (Slurm: --exclusive)."
