@@ -2,8 +2,8 @@
 
 use crate::sites::{SiteArgs, Sites};
 use crate::view::ProfileView;
-use mpisee_profile::run::EndedIn;
-use mpisee_profile::{RankSet, RunInfo};
+use mpisee_profile::run::{EndedIn, MOST_OF_CYCLE};
+use mpisee_profile::{RankSet, RunInfo, WorldRank};
 
 /// Places that the warning lists.
 const LISTED: usize = 3;
@@ -27,13 +27,21 @@ pub fn warning(view: &ProfileView) -> Option<String> {
 pub fn last_places(view: &ProfileView) -> Option<String> {
     is_of(view.run()).then(|| {
         let end = if view.run().is_without_mpi() { "before its exit" } else { "without MPI_Finalize" };
-        format!("The run ended {end}: begin where ranks were.{}", listed(view, |_| true))
+        let first = if view.run().deadlocks.is_empty() { "where ranks were" } else { "with the deadlock" };
+        format!("The run ended {end}: begin {first}.{}", listed(view, |_| true))
     })
 }
 
-/// A sentence for each of the first places, with a blank before it, and the number of others.
+/// A sentence for each of the first places, with a blank before it, and the number of others. Places that
+/// the sentence on a deadlock has are left out.
 fn listed(view: &ProfileView, is_meant: fn(&EndedIn) -> bool) -> String {
-    let places: Vec<&EndedIn> = view.run().ended_in.iter().filter(|place| is_meant(place)).collect();
+    let cycles = view.run().deadlocks.iter().flat_map(|one| one.cycle.iter().take(MOST_OF_CYCLE));
+    let named: RankSet = cycles.map(|one| WorldRank::new(one.rank)).collect();
+    let is_named = |place: &EndedIn| {
+        place.ranks.parse().is_ok_and(|ranks: RankSet| ranks.iter().all(|rank| named.contains(rank)))
+    };
+    let places = view.run().ended_in.iter().filter(|place| is_meant(place) && !is_named(place));
+    let places: Vec<&EndedIn> = places.collect();
     let (listed, others) = places.split_at(places.len().min(LISTED));
     let sentences = sentences(view, listed).into_iter().zip(listed);
     let sentences = sentences.map(|(sentence, place)| format!(" {sentence}{}.", absent(place, view)));

@@ -315,6 +315,32 @@ fn a_deadlock_comes_first_without_a_time() {
 }
 
 #[test]
+fn a_killed_deadlock_is_one_finding_and_no_second_list_of_its_calls() {
+    let place = |ranks: &str, call: &str, with: Option<&str>| EndedIn {
+        ranks: ranks.to_owned(),
+        call: Some(call.to_owned()),
+        comm: Some("W".to_owned()),
+        with: with.map(str::to_owned),
+        at_least_s: 4.0,
+        ..EndedIn::default()
+    };
+    let killed = deadlocked().with(|profile| {
+        profile.run.ended_in = vec![
+            place("2", "MPI_Recv", Some("from 5 tag 7")),
+            place("5", "MPI_Recv", Some("from 2 tag 7")),
+            place("0-1,3", "MPI_Barrier", None),
+        ];
+    });
+    finds(&killed, &["deadlock W"]);
+    let ran = killed.write().run(&["advise", "app.mpisee"]);
+    let said = ran.exits(0).stdout.replace("\n   ", " ").replace('\n', " ");
+    let note =
+        "The run ended without MPI_Finalize: begin with the deadlock. Ranks 0-1,3 were in MPI_Barrier on W";
+    assert!(said.contains(note), "{said}");
+    assert_eq!(said.matches("from 5 tag 7").count(), 1, "{said}");
+}
+
+#[test]
 fn nothing_chosen_is_an_error() {
     let profile = every_rule().write();
     profile
