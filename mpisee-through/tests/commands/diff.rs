@@ -1,5 +1,7 @@
 //! `mpisee-through diff` and `expect`: two runs, and a run against what is expected of it.
 
+mod cores;
+
 use crate::support::{Builder, Ran, Written, golden, pools, runs, splatt};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

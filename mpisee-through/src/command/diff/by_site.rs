@@ -8,10 +8,11 @@
 use super::DiffArgs;
 use super::sets::{self, Opened};
 use super::{NOISE, noise_unknown, unlike};
+use crate::command::sites::notes;
 use crate::filter::CallFilter;
 use crate::output::{Format, printable};
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats, headed};
-use crate::sites::{PlaceSum, SiteArgs, SitePlace, Sites, need_frames, place_sums, without_place};
+use crate::sites::{How, PlaceSum, SiteArgs, SitePlace, Sites, need_frames, place_sums};
 use crate::statistics::{Difference, difference, holm, mean};
 use crate::units::natural_order;
 use crate::view::ProfileView;
@@ -64,7 +65,7 @@ impl Run {
         let found = place_sums(&view, &mut sites, filter)?;
         let ranks = view.processes().chosen(&filter.comms).max(1) as f64;
         let identified = sites.identified();
-        let notes = without_place(&found.sums).into_iter().chain(sites.note()).collect();
+        let notes = notes(&found.sums, &sites, filter);
         let command = view.run().command.first();
         let program =
             command.and_then(|path| Some(Path::new(path).file_name()?.to_string_lossy().into_owned()));
@@ -98,8 +99,10 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     }
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
     for (name, set) in ["A", "B"].into_iter().zip(sets) {
-        let notes: BTreeSet<&String> = set.iter().flat_map(|run| &run.notes).collect();
-        closing.extend(notes.into_iter().map(|note| format!("In {name}: {note}\n")));
+        // Of further runs they differ in shares alone.
+        let Some(run) = set.first() else { continue };
+        let place = super::place_of(name, set.len(), &run.view);
+        closing.extend(run.notes.iter().map(|note| format!("In {place}: {note}\n")));
     }
     let mut sheet = Sheet { name: "changes", heads: HEADS.to_vec(), rows };
     if are_both_named {
@@ -115,6 +118,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     let first = sets.map(|set| &set[0].view);
     let mut answer = Answer::new(first[0].profile(), sheet, cut_off);
     answer.caveats = [notes, unlike::sentences(first)].concat();
+    answer.caveats.extend(unlike::on_cores(sets.map(|set| set.iter().map(|run| &run.view))));
     // Whoever compares places of two runs has been told by diff that they may differ by chance.
     answer.caveats.extend(noise_unknown(counts).filter(|_| !are_single));
     answer.caveats.extend(caveats_of(sets));
@@ -221,14 +225,23 @@ impl<'s> Pair<'s> {
         most.map_or(Value::Nothing, |ns| Value::Seconds(crate::group::seconds(ns)))
     }
 
+    /// The names in both sets, as `sites` has them of calls whose caller is not known.
+    fn shown(&self) -> [Value; 2] {
+        let is_in_wrapper = |sums: &Sums<'s>| place_of(sums).is_some_and(|place| place.how == How::InWrapper);
+        let mut known = self.sides.iter().filter(|sums| !sums.is_empty());
+        let more = if known.all(is_in_wrapper) { " (caller not known)" } else { "" };
+        let other = self.other.as_ref().map_or(Value::Nothing, |name| Value::Text(format!("{name}{more}")));
+        [Value::Text(format!("{}{more}", self.name.0)), other]
+    }
+
     /// The place in both sets, for a table with a column for each.
     fn named(&self) -> [Value; 2] {
-        let name = || Value::from(self.name.0.as_str());
-        match (self.sides.each_ref().map(Vec::is_empty), self.other.as_deref()) {
-            ([true, _], _) => [Value::Nothing, name()],
-            ([_, true], _) => [name(), Value::Nothing],
-            (_, None) => [name(), "same".into()],
-            (_, Some(other)) => [name(), other.into()],
+        let [name, other] = self.shown();
+        match (self.sides.each_ref().map(Vec::is_empty), &self.other) {
+            ([true, _], _) => [Value::Nothing, name],
+            ([_, true], _) => [name, Value::Nothing],
+            (_, None) => [name, "same".into()],
+            (_, Some(_)) => [name, other],
         }
     }
 
@@ -240,9 +253,10 @@ impl<'s> Pair<'s> {
         let is_in_both = is_there == [true, true];
         let share = (is_in_both && means[0] > 0.0).then(|| change_s / means[0]);
         let may_be_noise = self.difference.is_some() && !self.is_certain && change_s != 0.0;
+        let [name, other] = self.shown();
         vec![
-            self.name.0.as_str().into(),
-            self.other.as_deref().map_or(Value::Nothing, Value::from),
+            name,
+            other,
             self.name.1.as_str().into(),
             either(0, self.calls(0, sets[0])),
             either(1, self.calls(1, sets[1])),

@@ -231,6 +231,8 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
 /// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
 fn notes(sets: [&Set; 2]) -> Vec<String> {
     let mut notes = unlike::sentences(sets.map(Set::first));
+    let [before, after] = sets.map(|set| set.runs.iter().map(|run| &run.view));
+    notes.extend(unlike::on_cores([before, after]));
     let mut runs = sets.into_iter().flat_map(|set| &set.runs);
     notes.extend(runs.find_map(|run| run.view.note_on_times()));
     notes.extend(noise_unknown(sets.map(|set| set.runs.len())));

@@ -1,8 +1,11 @@
 //! Differences between the runs themselves: program, MPI library, ranks, nodes.
 
+use crate::core_share::share_of_all;
 use crate::run_set::command_text;
 use crate::sheet::Value;
+use crate::statistics::{CONFIDENCE, difference, mean};
 use crate::view::ProfileView;
+use mpisee_profile::network::LACKING_FROM;
 
 /// The properties by which runs are compared.
 struct Setting {
@@ -49,6 +52,31 @@ pub fn sentences(views: [&ProfileView; 2]) -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The least difference of shares without a core between sets of runs.
+const CORES_OF_SETS: f64 = 0.01;
+
+/// A sentence on the time without a core, if that differs between the sets by more than the runs of a set vary; of two single runs,
+/// by so much that a run is said to lack cores.
+pub fn on_cores<'v>(sets: [impl Iterator<Item = &'v ProfileView>; 2]) -> Option<String> {
+    let [before, after] =
+        sets.map(|set| set.filter_map(|view| share_of_all(view.processes())).collect::<Vec<f64>>());
+    if before.is_empty() || after.is_empty() {
+        return None;
+    }
+    let change = (mean(&after) - mean(&before)).abs();
+    let differ = match difference(&before, &after) {
+        Some(found) => found.chance <= 1.0 - CONFIDENCE && change >= CORES_OF_SETS,
+        None => change >= LACKING_FROM,
+    };
+    let [before, after] = [mean(&before), mean(&after)].map(|share| 100.0 * share);
+    differ.then(|| {
+        format!(
+            "Ranks were without a core {before:.1} % of the time in A, {after:.1} % in B (mpisee-through ranks). All times differ for \
+             that reason, inside of MPI and outside."
+        )
+    })
 }
 
 /// The setting of both runs, for JSON.

@@ -188,7 +188,7 @@ fn text(sum: &PlaceSum) -> String {
 }
 
 /// Notes on the places: which were chosen how, how much is at none, and where lines are missing.
-fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
+pub fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<String> {
     let share = |is_it: &dyn Fn(&PlaceSum) -> bool| share_of_time(sums, is_it);
     let how = |sum: &PlaceSum| sum.place.as_ref().map(|place| place.how.clone());
     let outside = share(&|sum| matches!(how(sum), Some(How::Outside(_))));
