@@ -100,6 +100,10 @@ const LIBRARIES: &[&str] = &[
     "libsci_pgi*_mpi*.so*",
 ];
 
+/// File names of extensions of Python in compiled code: lines of Python call them. Their names have a tag that no library
+/// of a program in another language has.
+const EXTENSIONS: [&str; 2] = ["*.cpython-*.so", "*.abi3.so"];
+
 /// Packages of Python that communicate for programs, with their extensions in compiled code.
 const PACKAGES: &[&str] = &[
     "mpi4py",
@@ -176,6 +180,7 @@ impl ListedPattern {
 /// names.
 pub struct Wrappers {
     libraries: Vec<Glob>,
+    extensions: Vec<Glob>,
     /// Patterns of the user's file.
     listed: Vec<ListedPattern>,
     /// Functions or libraries of `--skip-frames`.
@@ -196,6 +201,7 @@ impl Wrappers {
         let lines = listed.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         Wrappers {
             libraries: LIBRARIES.iter().map(|name| Glob::new(name)).collect(),
+            extensions: EXTENSIONS.iter().map(|name| Glob::new(name)).collect(),
             listed: lines.map(ListedPattern::new).collect(),
             named: named.to_vec(),
         }
@@ -206,14 +212,18 @@ impl Wrappers {
         self.library(path).is_some()
     }
 
-    /// The name of the known library, or of its Python package, if a binary of this path is one.
+    /// The name of the known library, of its Python package, or of the extension of Python, if a binary of this path is one.
     fn library<'p>(&self, path: &'p str) -> Option<&'p str> {
         let name = file_name(path);
         if is_mpi_library(name.as_bytes()) || self.libraries.iter().any(|library| library.matches(name)) {
             let is_mpi4py = name.starts_with("MPI.");
             return Some(if is_mpi4py { "mpi4py" } else { name });
         }
-        package_of(path).or_else(|| self.listed.iter().any(|one| one.matches_file(path)).then_some(name))
+        let is_extension = self.extensions.iter().any(|extension| extension.matches(name));
+        let extension = || name.split('.').next().filter(|_| is_extension);
+        package_of(path)
+            .or_else(extension)
+            .or_else(|| self.listed.iter().any(|one| one.matches_file(path)).then_some(name))
     }
 
     /// Returns whether `--skip-frames` names the function, or its library.
@@ -335,6 +345,13 @@ mod tests {
         ] {
             assert!(wrappers.is_library(library), "{library}");
         }
+        for (extension, name) in [
+            ("/v/lib/python3.12/site-packages/_gpaw.cpython-312-x86_64-linux-gnu.so", "_gpaw"),
+            ("/home/me/solver/step.abi3.so", "step"),
+            ("/v/lib/python3.12/site-packages/h5py/defs.cpython-312-x86_64-linux-gnu.so", "h5py"),
+        ] {
+            assert_eq!(wrappers.library(extension), Some(name));
+        }
         for (file, expected) in [
             ("/v/lib/python3.11/site-packages/mpi4py/util/pkl5.py", Some("mpi4py")),
             ("/usr/lib/python3/dist-packages/h5py/_hl/dataset.py", Some("h5py")),
@@ -355,8 +372,9 @@ mod tests {
             "/home/me/libmpi_solver.so",
             "/home/me/libsci_model.so",
             "/home/me/libscreen.so",
-            "/home/me/h5py/defs.cpython-311-x86_64-linux-gnu.so",
-            "/v/lib/python3.11/site-packages/solver/step.cpython-311-x86_64-linux-gnu.so",
+            "/home/me/gpaw/_gpaw.so",
+            "/home/me/libcpython-solver.so",
+            "/home/me/libabi3.so.1",
             "libmpich",
             "/usr/lib/libm.so.6",
             "",

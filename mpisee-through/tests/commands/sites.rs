@@ -111,6 +111,42 @@ fn reasons_for_unknown_callers_are_given() {
     assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
 }
 
+/// Calls in an extension of Python have the line of Python that called it, where that is on the path. A library of a
+/// program in C stays.
+#[test]
+fn extensions_of_python_are_looked_past_to_the_line_that_calls_them() {
+    let mut profile = Builder::new(2);
+    let extension =
+        profile.site("/v/lib/python3.12/site-packages/_gpaw.cpython-312-x86_64-linux-gnu.so", "ab77", 0x2f0);
+    let library = profile.site("/opt/app/lib/libgpaw.so", "cd77", 0x3a0);
+    let line = profile.line_of_python("integrate", "/home/me/density.py", 88);
+    for (inner, call, [calls, on_path]) in
+        [(extension, "MPI_Allreduce", [17, 11]), (library, "MPI_Barrier", [13, 13])]
+    {
+        for rank in 0..2 {
+            profile.path("W", rank, call, on_path, 2.0, &[inner, line]);
+            profile = profile.call_with("W", rank, call, calls, 8 * calls, 2.5, |row| row.site = Some(inner));
+        }
+    }
+    let ran = profile.write().run(&["sites", "app.mpisee", "--format", "csv"]);
+    let found: Vec<[&str; 3]> = ran
+        .exits(0)
+        .stdout
+        .lines()
+        .skip(1)
+        .map(|row| {
+            let cells: Vec<&str> = row.split(',').collect();
+            [cells[0], cells[1], cells[9]]
+        })
+        .collect();
+    let expected = [
+        ["libgpaw.so+0x3a0", "MPI_Barrier", "26"],
+        ["integrate at density.py:88 (by _gpaw)", "MPI_Allreduce", "22"],
+        ["_gpaw.cpython-312-x86_64-linux-gnu.so+0x2f0 (caller not known)", "MPI_Allreduce", "12"],
+    ];
+    assert_eq!(found, expected, "{}", ran.stdout);
+}
+
 #[test]
 fn patterns_that_match_no_frame_are_refused() {
     let profile = solver().write();
