@@ -6,8 +6,9 @@ use super::finding::{Finding, percent};
 use crate::units::time;
 use std::collections::BTreeSet;
 
-/// The rule of messages that go through one rank, and that of ranks who wait for each other.
+/// The rules of messages that go through one rank, of uneven work, and of ranks who wait for each other.
 pub const THROUGH_ONE_RANK: &str = "through-one-rank";
+pub const UNEVEN_WORK: &str = "uneven-work";
 pub const WAITING: &str = "waiting";
 
 /// A finding with its cause.
@@ -52,8 +53,8 @@ impl Caused {
             percent(facts.share_of_run(more.cost_s)),
             more.evidence
         );
-        // Messages through one rank take the time in which others wait for it, too.
-        own.cost_s = match own.about == more.about {
+        // Messages through one rank take the time in which others wait for it, too, and so does its work.
+        own.cost_s = match own.about == more.about || [own.rule, more.rule].contains(&UNEVEN_WORK) {
             true => own.cost_s.max(more.cost_s),
             false => own.cost_s + more.cost_s,
         };

@@ -67,7 +67,7 @@ EXAMPLES:
 /// in point-to-point messages, as measured by both ends (mpisee-through waits). The finding says for
 /// whom, where ranks, a node or a root stand out, and at which end of messages.
 /// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
-/// waited for a core, where no finding is about waiting.
+/// waited for a core, where no finding is about as much waiting for it.
 /// scattered: communicators no larger than a node that span several.
 /// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has other
 /// algorithms; mpisee-bench tune measures them.

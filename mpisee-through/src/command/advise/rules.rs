@@ -52,20 +52,31 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
 fn on_waiting(facts: &Facts<'_>, hubs: Vec<Caused>) -> Vec<Caused> {
     let mut caused = waiting::rule(facts);
     caused.extend(at_end::rule(facts));
-    let work = uneven_work::rule(facts);
-    let is_first = caused.is_empty();
-    let is_named = caused.iter().any(|one| !one.ranks.is_empty());
-    let unnamed = caused.iter_mut().filter(|_| !is_named);
-    match (work, unnamed.max_by(|one, other| one.finding.cost_s.total_cmp(&other.finding.cost_s))) {
-        // It may explain the waiting that it is not measured to cause.
-        (Some(Caused { finding: work, .. }), Some(waiting)) => {
-            waiting.finding.evidence += &format!(" {} {}", work.what, work.evidence);
-        }
-        (Some(work), None) if is_first => caused.push(work),
-        _ => {}
+    if let Some(work) = uneven_work::rule(facts) {
+        add_work(work, &mut caused);
     }
     caused.extend(hubs);
     caused
+}
+
+/// Waiting stands for uneven work, too, if it is this part of it.
+const STANDS_FOR_WORK: f64 = 0.5;
+
+/// Adds uneven work where waiting does not stand for it: that for the rank with most work, or, if no rank is named, that which it
+/// may explain.
+fn add_work(work: Caused, caused: &mut Vec<Caused>) {
+    let is_named = caused.iter().any(|one| !one.ranks.is_empty());
+    let is_of_work = |one: &&mut Caused| !is_named || !one.ranks.is_disjoint(&work.ranks);
+    let waiting = caused.iter_mut().filter(is_of_work);
+    let waiting = waiting.max_by(|one, other| one.finding.cost_s.total_cmp(&other.finding.cost_s));
+    match waiting.filter(|one| one.finding.cost_s >= STANDS_FOR_WORK * work.finding.cost_s) {
+        None => caused.push(work),
+        Some(waiting) if waiting.ranks.is_empty() => {
+            let Finding { what, evidence, .. } = work.finding;
+            waiting.finding.evidence += &format!(" {what} {evidence}");
+        }
+        Some(_) => {}
+    }
 }
 
 /// Below this share of the run in messages on like communicators, the table of senders and receivers is not read.

@@ -1,15 +1,18 @@
 //! The rule about ranks that are outside of MPI for longer than the others.
 
-use super::cause::Caused;
+use super::cause::{Caused, UNEVEN_WORK};
 use super::facts::Facts;
 use super::finding::{Finding, percent};
 use super::work::{self, SLIGHT, outside};
 use crate::units::{count, time};
+use mpisee_profile::rows::RankRow;
 use mpisee_profile::run::WITHOUT_MPI;
 use std::collections::BTreeSet;
 
 /// Load balance below this is uneven.
 const BALANCE: f64 = 0.8;
+/// Ranks with this part of the most work have as much.
+const AS_MUCH: f64 = 0.9;
 /// The least share of the run in which the others have no work.
 const LOST_OF_RUN: f64 = 0.05;
 
@@ -33,7 +36,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     let waited_for_core = most_s > (1.0 + SLIGHT) * least_s;
     let or_more = if waited_for_core { " or more" } else { "" };
     let finding = Finding {
-        rule: "uneven-work",
+        rule: UNEVEN_WORK,
         about: "(run)".to_owned(),
         cost_s,
         what: format!("Work is uneven: rank {} has most of it.", most.rank),
@@ -55,5 +58,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
                  mpisee-through ranks and efficiency have each rank and region."
             .to_owned(),
     };
-    Some(Caused { finding, ranks: [most.rank].into(), parts_s: [0.0; 2], sources: BTreeSet::new() })
+    let has_as_much = |row: &&RankRow| outside(row)[1] >= AS_MUCH * least_s;
+    let ranks = rows.iter().filter(has_as_much).map(|row| row.rank).collect();
+    Some(Caused { finding, ranks, parts_s: [0.0; 2], sources: BTreeSet::new() })
 }

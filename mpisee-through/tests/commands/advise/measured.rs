@@ -381,3 +381,22 @@ fn uneven_work_is_told_where_no_wait_tells_it() {
     let sentence = "it is outside of MPI for 10.0 s, the mean over 8 ranks is 6.50 s, the least 6.00 s: load balance 65 %.";
     assert!(said.contains(sentence), "{said}");
 }
+
+#[test]
+fn little_measured_waiting_does_not_hide_uneven_work() {
+    // Rank 0 works for 10 s, the others for 5 s. What was measured of their waiting is little.
+    let with = |late_s: fn(u64, u32) -> f64| {
+        let builder = arrive(on_one_node(), "W", &ALL, "MPI_Allreduce", 24, late_s);
+        on(builder, "W", &ALL[1..], "MPI_Recv", 10, 800, 5.0)
+    };
+    let rank_3 = with(|_, rank| if rank == 3 { 0.01 } else { 0.0 });
+    finds(&rank_3, &["dominating W", "uneven-work (run)", "waiting W"]);
+    let sentence = "Work is uneven: rank 0 has most of it. Time 43.5 % of the run, 34.8 s summed over ranks [uneven-work]";
+    let said = said(&rank_3).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(sentence), "{said}");
+    let in_turn = with(|instance, rank| if u64::from(rank) == some_rank(instance) { 0.01 } else { 0.0 });
+    finds(&in_turn, &["uneven-work (run)", "dominating W", "waiting W"]);
+    // Waiting for rank 0 that was measured is the same finding.
+    let late = |_, rank| if rank == 0 { 0.1 } else { 0.0 };
+    finds(&arrive(on_one_node(), "W", &ALL, "MPI_Allreduce", 60, late), &["waiting W"]);
+}
