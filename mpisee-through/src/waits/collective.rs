@@ -213,6 +213,7 @@ impl Collective {
             waiting: estimated.as_ref().map(|estimated| estimated.waiting),
             is_nonblocking: !sample.starts.is_empty(),
             may_lack_progress,
+            is_small: large.is_none(),
             sends: None,
             members: self.members_of(&sample.hosts.of_member, &counted, estimated.as_ref()),
             findings,

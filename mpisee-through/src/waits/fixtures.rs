@@ -22,6 +22,7 @@ pub fn operation(comm: &str, call: &str, members: &[(u32, f64, f64)]) -> Waiting
         sampled: 100,
         is_nonblocking: false,
         may_lack_progress: false,
+        is_small: false,
         sends: None,
         time_s: 2.0,
         waiting: None,

@@ -114,6 +114,8 @@ pub struct Waiting {
     /// True if nobody is named since operations that all had started may have been held up by a member that was away
     /// from MPI.
     pub may_lack_progress: bool,
+    /// True if nobody is named since the waiting is less than 1 % of the wall time of its members.
+    pub is_small: bool,
     /// Of messages, the time in blocking sends, in seconds, and of that waiting for receivers.
     pub sends: Option<(f64, Estimate)>,
     /// The time of all members, in seconds.

@@ -109,6 +109,7 @@ mod tests {
             sampled: 1,
             is_nonblocking: false,
             may_lack_progress: false,
+            is_small: false,
             sends: None,
             time_s: 3.0 * late_s,
             waiting: Some(Estimate::exact(2.0 * late_s)),

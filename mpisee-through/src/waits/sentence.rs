@@ -26,6 +26,39 @@ pub struct Sentence {
     pub text: String,
 }
 
+/// Why a rank that caused most of the waiting does not stand out.
+pub struct Doubt {
+    /// The reason, as a sentence about the operation in which the rank caused most.
+    pub sentence: String,
+    /// True if the estimate is uncertain, which more sampled calls could change.
+    pub is_of_estimate: bool,
+}
+
+impl Doubt {
+    /// The reason for a rank that caused something in one of these operations.
+    pub fn about<'w>(rank: u32, operations: impl Iterator<Item = &'w Waiting>) -> Option<Doubt> {
+        let part = |operation: &'w Waiting| {
+            let member = operation.members.iter().find(|member| member.rank == rank)?;
+            Some((operation, member.caused?, operation.waiting?))
+        };
+        let (operation, caused, waiting) = operations
+            .filter_map(part)
+            .max_by(|(_, one, _), (_, other, _)| one.total.total_cmp(&other.total))?;
+        let name = if operation.is_of_messages() { "messages" } else { &operation.call };
+        let place = format!("in {name} on {}", operation.comm);
+        let [low, high] = [caused.low, caused.high].map(|end| 100.0 * (end / waiting.total).clamp(0.0, 1.0));
+        let is_of_estimate = !operation.is_small && low < 50.0;
+        let sentence = match is_of_estimate {
+            true => format!("Its part {place} is uncertain: {low:.0} to {high:.0} %."),
+            false if operation.is_small => {
+                format!("All waiting {place} takes less than 1 % of the wall time.")
+            }
+            false => format!("Few long waits {place} make most of that."),
+        };
+        Some(Doubt { sentence, is_of_estimate })
+    }
+}
+
 /// The findings, most waiting first. Ranks that cause a small part of the waiting together are none, however certain that
 /// is: among many ranks, a part far above an even one may be small.
 pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> {
@@ -234,6 +267,19 @@ mod tests {
             ..operation("W", "MPI_Allreduce", &members)
         };
         sentences(&report(vec![operation], &[]), |_| true).len()
+    }
+
+    #[test]
+    fn a_doubt_has_one_reason() {
+        let doubt = |is_small: bool, low: f64| {
+            let mut operation = operation("W", "MPI_Bcast", &[(0, 0.1, 0.9), (1, 0.9, 0.1)]);
+            (operation.waiting, operation.is_small) = (Some(Estimate::exact(1.0)), is_small);
+            operation.members[1].caused = Some(Estimate { low, high: 0.95, ..Estimate::exact(0.9) });
+            Doubt::about(1, [operation].iter()).unwrap().sentence
+        };
+        assert_eq!(doubt(true, 0.2), "All waiting in MPI_Bcast on W takes less than 1 % of the wall time.");
+        assert_eq!(doubt(false, 0.2), "Its part in MPI_Bcast on W is uncertain: 20 to 95 %.");
+        assert_eq!(doubt(false, 0.8), "Few long waits in MPI_Bcast on W make most of that.");
     }
 
     #[test]

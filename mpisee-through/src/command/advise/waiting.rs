@@ -11,7 +11,7 @@ use super::finding::{Finding, percent};
 use super::work::{self, Beside};
 use crate::units::time;
 use crate::waits::messages::MESSAGES;
-use crate::waits::sentence::{Sentence, sentences};
+use crate::waits::sentence::{Doubt, Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting, most_of_one};
 use mpisee_profile::{Operation, OperationKind, RankSet};
 use std::collections::BTreeSet;
@@ -418,14 +418,22 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         let title = &self.family.title;
         if let Some((rank, part)) = self.largest() {
             let what = format!(
-                "On {title} others wait for rank {rank}, {} of the waiting, but in few long waits or by an uncertain estimate.",
+                "On {title} others wait for rank {rank}, {} of the waiting, which is not certain.",
                 percent(part)
             );
-            let advice = format!(
-                "See what rank {rank} does now and then that others do not, as output or a checkpoint, and whether it is the same rank in \
-                 another run."
-            );
-            return (what, advice, String::new(), BTreeSet::from([rank]));
+            let doubt = Doubt::about(rank, self.operations());
+            let advice = match &doubt {
+                Some(Doubt { is_of_estimate: true, .. }) => {
+                    "See whether it is the same rank in another run. mpisee --instances all keeps every call."
+                        .to_owned()
+                }
+                _ => format!(
+                    "See what rank {rank} does now and then that others do not, as output or a checkpoint, and whether it is the same \
+                     rank in another run."
+                ),
+            };
+            let why = doubt.map_or_else(String::new, |doubt| format!(" {}", doubt.sentence));
+            return (what, advice, why, BTreeSet::from([rank]));
         }
         let [collectives_s, messages_s] = self.parts_s();
         let in_messages = if messages_s > collectives_s { " in messages" } else { "" };

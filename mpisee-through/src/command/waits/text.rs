@@ -2,7 +2,7 @@
 
 use crate::sheet::{self, Head, LARGE_SHARE, Sheet, Value};
 use crate::units::{count, count_of, large_count, time};
-use crate::waits::sentence::{Sentence, cycle};
+use crate::waits::sentence::{Doubt, Sentence, cycle};
 use crate::waits::{FEWEST, LeftOut, MOST_BY_ONE, Report, Waiting, WithoutTimes, largest};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::streams::MOST_STREAMS;
@@ -25,11 +25,12 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
     }
     if findings.is_empty() {
         return match largest(report.operations.iter(), |member| member.caused) {
-            Some((rank, part)) if part > MOST_BY_ONE => format!(
-                "No rank stands out for certain. Rank {rank} caused {:.1} % of the waiting, but in few long waits, by an uncertain \
-                 estimate, or in less than 1 % of the wall time.\n",
-                100.0 * part
-            ),
+            Some((rank, part)) if part > MOST_BY_ONE => {
+                let doubt = Doubt::about(rank, report.operations.iter());
+                let why = doubt.map_or_else(String::new, |doubt| doubt.sentence);
+                let part = 100.0 * part;
+                format!("No rank stands out for certain. Rank {rank} caused {part:.1} % of the waiting. {why}\n")
+            }
             Some((rank, part)) => format!(
                 "No rank stands out: of the waiting, rank {rank} caused most, which is {:.1} %.\n",
                 100.0 * part

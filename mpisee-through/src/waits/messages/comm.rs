@@ -242,6 +242,7 @@ impl<'a> CommMessages<'a> {
             sampled: self.sampled,
             is_nonblocking: false,
             may_lack_progress,
+            is_small: !is_large,
             sends: sums.of_class(&self.design, Class::Send),
             time_s: members.iter().map(|member| member.time_s).sum(),
             waiting,

@@ -325,7 +325,7 @@ fn ten_runs_in_which_a_rank_just_stands_out_or_just_not_have_one_rule() {
     for seed in 0..10 {
         finds(&run(seed), &["waiting W"]);
         let said = run(seed).write().run(&["advise", "app.mpisee"]).exits(0).stdout.clone();
-        let is_uncertain = said.contains("uncertain");
+        let is_uncertain = said.contains("which is not certain");
         assert!(said.contains("On W others wait for rank 3"), "{said}");
         names_it[usize::from(is_uncertain)] += 1;
     }
