@@ -12,7 +12,7 @@ mod sums;
 mod tables;
 mod wrappers;
 
-pub use frames::SiteFrame;
+pub use frames::{SiteFrame, file_name};
 pub use paths::{PathSum, path_sums};
 pub use place::{How, SitePlace};
 pub use skipped::need_frames;

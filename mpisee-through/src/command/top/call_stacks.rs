@@ -2,7 +2,7 @@
 
 use super::most_called::MostCalled;
 use crate::debug_info::{SearchDirs, Symbols};
-use crate::sites::{Wrappers, is_start};
+use crate::sites::{Wrappers, file_name, is_start};
 use crate::stacks::{MOST_FRAMES, StackReader};
 use anyhow::Result;
 use mpisee_collect::process;
@@ -94,7 +94,7 @@ impl CallStacks {
         let address = at.site_number().and_then(|number| snapshot.sites.get(number as usize));
         let address = address.and_then(|site| address_of(snapshot, site.code));
         let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
-        let stack = address.map(|address| symbols.functions(&address).to_vec()).unwrap_or_default();
+        let stack = address.map(|address| functions(&address, symbols)).unwrap_or_default();
         Some(MostCalled { operation, calls, calls_there, stack })
     }
 
@@ -143,7 +143,7 @@ impl CallStacks {
                     known.is_unreadable = true;
                     known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
                     let site = snapshot.code_of(&call).and_then(|code| address_of(snapshot, code));
-                    let frames = site.map(|address| symbols.functions(&address).to_vec()).unwrap_or_default();
+                    let frames = site.map(|address| functions(&address, symbols)).unwrap_or_default();
                     known.calls.push((call, ProgramStack { frames, outside: 0 }));
                 }
             }
@@ -234,7 +234,7 @@ fn resolve(
         if outside.is_none() && !is_between(binary_of(address)) {
             outside = Some(frames.len());
         }
-        frames.extend_from_slice(symbols.functions(address));
+        frames.extend(functions(address, symbols));
         problems.extend(symbols.problems([address]));
         if frames.last().is_some_and(is_main) {
             goes_on = false;
@@ -249,6 +249,15 @@ fn resolve(
         frames.push(OUTER_NOT_READ.to_owned());
     }
     ProgramStack { outside, frames }
+}
+
+/// The functions of an address, the innermost first. One that cannot be resolved has the file name of its binary, as in the tables of
+/// `sites`.
+fn functions(address: &str, symbols: &mut Symbols) -> Vec<String> {
+    match symbols.functions(address) {
+        [only] if only == address => vec![file_name(address).to_owned()],
+        resolved => resolved.to_vec(),
+    }
 }
 
 /// The binary of `app+0x1a2b`; nothing for an address in none.
@@ -293,17 +302,18 @@ mod tests {
     #[test]
     fn frames_of_the_interpreter_and_further_out_are_left_out() {
         let [mpi4py, python] = ["/no/MPI.cpython-311-x86_64-linux-gnu.so+0x1", "/no/bin/python3.11+0x2"];
-        assert_eq!(resolved(&[mpi4py, python, "/no/libc.so.6+0x3"]).frames, [mpi4py]);
-        assert_eq!(resolved(&[python, "/no/libpython3.12.so.1.0+0x4"]).frames, [python]);
+        let frames = resolved(&[mpi4py, python, "/no/libc.so.6+0x3"]).frames;
+        assert_eq!(frames, ["MPI.cpython-311-x86_64-linux-gnu.so+0x1"]);
+        assert_eq!(resolved(&[python, "/no/libpython3.12.so.1.0+0x4"]).frames, ["python3.11+0x2"]);
     }
 
     #[test]
     fn a_stack_that_is_cut_off_says_so() {
         let outermost = |levels: usize| resolved(&vec!["/no/app+0x1"; levels]).frames.pop().unwrap();
-        assert_eq!(outermost(MOST_FRAMES - 1), "/no/app+0x1");
+        assert_eq!(outermost(MOST_FRAMES - 1), "app+0x1");
         assert_eq!(outermost(MOST_FRAMES), OUTER_NOT_READ);
         let python = [&["/no/app+0x1"][..], &["/no/bin/python3.11+0x2"; MOST_FRAMES - 1]].concat();
-        assert_eq!(resolved(&python).frames, ["/no/app+0x1"]);
+        assert_eq!(resolved(&python).frames, ["app+0x1"]);
     }
 
     #[test]
@@ -317,9 +327,10 @@ mod tests {
             (&["/no/libhdf5.so.103 (deleted)+0x1", app], 1),
         ] {
             let stack = resolved(addresses);
+            let shown: Vec<&str> = addresses.iter().map(|at| at.trim_start_matches("/no/")).collect();
             assert_eq!(
                 (stack.frames, stack.outside),
-                (addresses.iter().map(|&at| at.to_owned()).collect(), outside)
+                (shown.into_iter().map(str::to_owned).collect(), outside)
             );
         }
     }
