@@ -257,6 +257,22 @@ fn mpi_time_fits_into_wall_time_unless_threads_overlap() {
 }
 
 #[test]
+fn mpi_time_of_threads_fits_into_the_time_that_they_lived() {
+    // One thread of each rank calls MPI, at a level at which several might.
+    let threads = |lived_s: f64| {
+        splatt().with(|profile| {
+            profile.run.mpi.thread_level = "multiple".to_owned();
+            profile.ranks.iter_mut().for_each(|row| row.mpi_thread_s = Some(row.wall_s));
+            (profile.ranks[4].wall_s, profile.ranks[4].mpi_thread_s) = (Seconds(2.0), Some(Seconds(lived_s)));
+        })
+    };
+    let holds = ALL_HOLDS.replace("within its wall time", "within the time that its threads lived");
+    threads(2.3).write().run(&["check", "app.mpisee"]).prints(&holds);
+    let said = "time: rank 4 spent 2.250250000 s in MPI calls, more than its mpi_thread_s 2.200000000.";
+    differs(&threads(2.2), &[said]);
+}
+
+#[test]
 fn the_first_differences_are_shown_and_the_rest_counted() {
     let mut builder = Builder::new(40);
     for rank in 1..13 {

@@ -28,7 +28,7 @@ pub struct Claims {
     pub rows: &'static str,
     pub traffic: &'static str,
     pub time: &'static str,
-    /// Added to that of time where no calls overlap.
+    /// Added to that of time where it was compared.
     pub within_wall_time: &'static str,
 }
 

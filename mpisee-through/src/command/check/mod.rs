@@ -44,8 +44,8 @@ EXAMPLES:
 /// every call site of calls.csv, stacks.csv every call path of paths.csv with its sites, and paths have
 /// no more calls and time than their first site.
 /// traffic: on every communicator, what a rank sent to another is what the other received from it; on those of NCCL ranks are theirs.
-/// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (the latter
-/// unless the thread level is multiple, where calls of threads overlap); no clock jumped.
+/// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (than mpi_thread_s
+/// if the thread level is multiple, where calls of threads overlap); no clock jumped.
 ///
 /// In a profile with sums over ranks the same is checked of the sums.
 ///

@@ -2,7 +2,7 @@
 
 use super::findings::{Check, Claims, Findings};
 use super::sites::SiteCheck;
-use super::times::{self, NOT_COMPARED, ROUNDING_S, SUMMATION, Times, WITHOUT_TIMES};
+use super::times::{self, NOT_COMPARED, ROUNDING_S, SUMMATION, Times, WITHIN_LIVES, WITHOUT_TIMES};
 use super::{explanation, gpu, traffic};
 use crate::load::{self, is_one_per_process};
 use crate::view::ProfileView;
@@ -184,8 +184,8 @@ fn check_times(run: &RunInfo, nodes: &[NodeRow], totals: &[TotalRow], findings: 
         });
     }
     if times::may_overlap(run) {
-        findings.skipped = Some(NOT_COMPARED);
-        return;
+        findings.claims.within_wall_time = WITHIN_LIVES;
+        return check_lives(nodes, tolerance_s, findings);
     }
     for row in nodes.iter().filter(|row| row.mpi_max_s.0 > row.wall_max_s.0 + tolerance_s.min(1e-6)) {
         findings.differs(Check::Time, || {
@@ -194,6 +194,25 @@ fn check_times(run: &RunInfo, nodes: &[NodeRow], totals: &[TotalRow], findings: 
                 row.mpi_max_rank, row.host, row.mpi_max_s.0, row.wall_max_s.0
             )
         });
+    }
+}
+
+/// Threads that may call MPI at once are no longer in MPI than they lived.
+fn check_lives(nodes: &[NodeRow], tolerance_s: f64, findings: &mut Findings) {
+    for row in nodes {
+        // Less than the wall time is that of some ranks alone.
+        let Some(lived_s) = row.mpi_thread_s.filter(|lived_s| lived_s.0 >= row.wall_s.0 - tolerance_s) else {
+            findings.skipped = Some(NOT_COMPARED);
+            continue;
+        };
+        if row.mpi_s.0 > lived_s.0 + tolerance_s {
+            findings.differs(Check::Time, || {
+                format!(
+                    "ranks on {} spent {:.9} s in MPI calls, more than their mpi_thread_s {:.9}",
+                    row.host, row.mpi_s.0, lived_s.0
+                )
+            });
+        }
     }
 }
 

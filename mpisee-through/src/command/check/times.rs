@@ -11,8 +11,11 @@ pub const ROUNDING_S: f64 = 0.5e-9;
 /// The rounding error of adding doubles beside that, relative to the sum.
 pub const SUMMATION: f64 = 1e-12;
 
-/// The note where calls of threads overlap.
+/// The note where calls of threads overlap, and the profile does not tell how long the threads lived.
 pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads may call MPI at once";
+
+/// The claim where calls of threads overlap.
+pub const WITHIN_LIVES: &str = "within the time that its threads lived";
 
 /// The claims of processes without MPI, which have no time in it.
 pub const WITHOUT_TIMES: (&str, &str) = ("no process has time in MPI, which none used", "");
@@ -70,6 +73,9 @@ impl<'a> TimeCheck<'a> {
     /// Compares, when all rows are added.
     pub fn finish(self, findings: &mut Findings) {
         if self.threads_overlap {
+            findings.claims.within_wall_time = WITHIN_LIVES;
+        }
+        if self.ranks.iter().any(|row| self.most(row).is_none()) {
             findings.skipped = Some(NOT_COMPARED);
         }
         let none = Times::default();
@@ -83,17 +89,27 @@ impl<'a> TimeCheck<'a> {
         }
     }
 
+    /// The most time that a rank can have been in MPI, with its column: the wall time, or where calls of threads overlap the
+    /// time that these lived. `None` where that is unknown.
+    fn most(&self, row: &RankRow) -> Option<(f64, &'static str)> {
+        match (self.threads_overlap, row.mpi_thread_s) {
+            (false, _) => Some((row.wall_s.0, "wall_s")),
+            (true, lived_s) => Some((lived_s?.0, "mpi_thread_s")),
+        }
+    }
+
     fn compare(&self, row: &RankRow, calls: &Times, findings: &mut Findings) {
-        let RankRow { rank, wall_s: Seconds(wall_s), mpi_s: Seconds(mpi_s), .. } = row;
+        let RankRow { rank, mpi_s: Seconds(mpi_s), .. } = row;
         let time_s = calls.sum_s;
         if !calls.is_close_to(row.mpi_s) {
             findings.differs(Check::Time, || {
                 format!("rank {rank} has mpi_s {mpi_s:.9} in ranks.csv and {time_s:.9} s in calls.csv")
             });
         }
-        if !self.threads_overlap && time_s > wall_s + calls.tolerance_s() {
+        let most = self.most(row).filter(|(most_s, _)| time_s > most_s + calls.tolerance_s());
+        if let Some((most_s, column)) = most {
             findings.differs(Check::Time, || {
-                format!("rank {rank} spent {time_s:.9} s in MPI calls, more than its wall_s {wall_s:.9}")
+                format!("rank {rank} spent {time_s:.9} s in MPI calls, more than its {column} {most_s:.9}")
             });
         }
     }
