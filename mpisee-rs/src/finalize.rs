@@ -294,12 +294,18 @@ fn make_rows(world: &World, end: RunEnd, absent: &RankSet, sums: &RunSums) -> Re
 /// Bytes of a segment from which on its rank makes its rows itself, rather than leave that to the one that writes the profile.
 const MANY_BYTES: u64 = 1 << 18;
 
+/// Making rows takes this many times the bytes of the segment, with their text and its file; that of all ranks of a node at once
+/// takes no more memory than `MOST_AT_ONCE`. Beyond it, one rank makes the rows of all, one after the other.
+const BYTES_OF_ROWS: u64 = 16;
+const MOST_AT_ONCE: u64 = 1 << 30;
+
 /// Leaves the rows of a rank that has many for the one that writes the profile of the node, which makes them where there are none.
 fn leave_rows(world: &World, end: RunEnd) {
     let header = world.segment.header();
     let used = header.used.load(Ordering::Relaxed);
     let has_rows = (2..=world.options.fold).contains(&world.size) && used >= MANY_BYTES;
-    let (Some(path), true) = (world.segment.path(), has_rows) else { return };
+    let at_once = used.saturating_mul(BYTES_OF_ROWS).saturating_mul(world.size.into());
+    let (Some(path), true) = (world.segment.path(), has_rows && at_once <= MOST_AT_ONCE) else { return };
     if !written::has_memory_to_write([path.as_path()].into_iter()) {
         return;
     }
