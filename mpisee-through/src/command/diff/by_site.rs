@@ -98,12 +98,7 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
         rows.iter_mut().zip(&pairs).for_each(|(row, pair)| row[..2].clone_from_slice(&pair.named()));
     }
     let mut closing = args.shown.cut(&args.output, &mut rows, "There are no operations to compare.");
-    for (name, set) in ["A", "B"].into_iter().zip(sets) {
-        // Of further runs they differ in shares alone.
-        let Some(run) = set.first() else { continue };
-        let place = super::place_of(name, set.len(), &run.view);
-        closing.extend(run.notes.iter().map(|note| format!("In {place}: {note}\n")));
-    }
+    closing += &notes_text(sets);
     let mut sheet = Sheet { name: "changes", heads: HEADS.to_vec(), rows };
     if are_both_named {
         sheet.heads[0].heading = "IN A";
@@ -136,6 +131,16 @@ pub fn answer(args: &DiffArgs) -> Result<Answer> {
     ]);
     answer.closing = closing;
     Ok(answer)
+}
+
+/// The notes on places of both sets, a line each. Those of further runs differ in shares alone.
+fn notes_text(sets: [&[Run]; 2]) -> String {
+    let mut text = String::new();
+    for (name, set) in ["A", "B"].into_iter().zip(sets) {
+        let place = super::place_of(name, set.len(), &set[0].view);
+        text.extend(set[0].notes.iter().map(|note| format!("In {place}: {note}\n")));
+    }
+    text
 }
 
 /// The caveats of each profile, with the set and profile that they are of.
