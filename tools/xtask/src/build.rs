@@ -292,7 +292,7 @@ impl Workplace {
         self.flavour.family != Family::Standard
     }
 
-    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation: what [`test`] runs, and no more.
+    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation: what [`test()`] runs, and no more.
     fn build_tests(&self) -> Result<()> {
         cargo(&[&["test", "--no-run"], &self.packages(false)[..]].concat(), Some(self))
     }

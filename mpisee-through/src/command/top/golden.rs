@@ -1,7 +1,8 @@
 //! Golden files of the report, from a made-up job: of a running one no two looks are alike.
 
+use super::comm_table::MOST_COMMS;
 use super::job::{Comm, Job, Rank};
-use super::report::{JobDocument, MOST_COMMS, Report, SortKey};
+use super::report::{JobDocument, Report, SortKey};
 use crate::output::{self, Page};
 use mpisee_collect::segments::{CallLocation, CurrentCall, Partner, Tag, With};
 use mpisee_profile::segment::active_call::CurrentFunction;
@@ -108,11 +109,34 @@ fn the_report_fits_the_page() {
     golden("top-by-name", &report(SortKey::Name).text(&job, page));
 }
 
+/// The job with 858 more communicators of these labels.
+fn with_many(label: impl Fn(u64) -> String) -> Job {
+    let mut job = job(2.0);
+    let one = |at| Comm { label: label(at), ..comm("0-7", 4, [at, 3], 0.001) };
+    job.comms.extend((0..858).map(|at| (format!("W_d{at}"), one(at))));
+    job
+}
+
+#[test]
+fn like_communicators_share_a_row() {
+    let job = with_many(|at| format!("grid {at}"));
+    let report = Report::new(&job, &job, SortKey::Time, 5.0);
+    let text = report.text(&job, Page { width: Some(120), colour: false });
+    let family = text.lines().find(|line| line.starts_with("W_d*")).expect(&text);
+    let calls = (0..858).sum::<u64>().to_string();
+    let words: Vec<&str> = family.split_whitespace().collect();
+    assert!(family.contains("grid *") && family.contains("858 × 8"), "{text}");
+    assert!(words.contains(&"3432") && words.contains(&&*calls), "{text}");
+    assert!(text.contains("Like communicators share a row (how many × size). --format csv and"), "{text}");
+    let csv = report.sheet().csv().unwrap();
+    assert_eq!(std::str::from_utf8(&csv).unwrap().lines().count(), 1 + 3 + 858);
+}
+
 #[test]
 fn communicators_beyond_the_first_are_summed_up() {
-    let mut job = job(2.0);
-    let many = (0..858).map(|at| (format!("W_d{at}"), comm("0-7", 4, [at, 0], 0.001)));
-    job.comms.extend(many);
+    // No two of them are alike.
+    let letters = |at: u64| [at / 26 / 26, at / 26 % 26, at % 26].map(|it| char::from(b'a' + it as u8));
+    let job = with_many(|at| letters(at).iter().collect());
     let report = Report::new(&job, &job, SortKey::Time, 5.0);
     let page = Page { width: Some(100), colour: false };
     let text = report.short_text(&job, page);
@@ -120,7 +144,7 @@ fn communicators_beyond_the_first_are_summed_up() {
     assert_eq!(listed, MOST_COMMS, "{text}");
     let more = 858 + 3 - MOST_COMMS;
     assert!(
-        text.contains(&format!("{more} more communicators, with 0.0 % of the interval, not shown")),
+        text.contains(&format!("{more} more communicators, with 0.0 % of the interval, not shown.")),
         "{text}"
     );
     assert!(report.text(&job, page).contains("W_d857 "), "the screen scrolls");

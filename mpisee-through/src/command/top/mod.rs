@@ -1,6 +1,7 @@
 //! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
 
 mod call_stacks;
+mod comm_table;
 mod deadlock;
 mod gather;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The report on a job: rates and times by communicator, current calls, hangs; as text and as JSON.
 
+use super::comm_table::{self, Families, MOST_COMMS, Row};
 use super::deadlock::{Deadlock, deadlocks};
 use super::groups::{MostCalledBy, RankGroup, groups};
 use super::hang::{Hang, hangs, line};
@@ -7,7 +8,7 @@ use super::job::Job;
 use super::roll;
 use crate::line_breaks;
 use crate::output::{Page, printable};
-use crate::sheet::{self, Sheet, Value};
+use crate::sheet::Sheet;
 use crate::short_names::library_version;
 use crate::units::{natural_order, to_nine_decimals};
 use clap::ValueEnum;
@@ -33,9 +34,6 @@ pub enum SortKey {
 const INNER_FRAMES: usize = 12;
 const OUTER_FRAMES: usize = 4;
 
-/// Communicators that the text has, the first in the wanted order; the screen scrolls, and CSV and JSON have all.
-pub const MOST_COMMS: usize = 40;
-
 /// A job at one moment, and what happened since an earlier one.
 pub struct Report {
     pub rows: Vec<Row>,
@@ -47,22 +45,6 @@ pub struct Report {
     /// Part of the time of all ranks here that was in MPI: in all, and in the interval.
     pub mpi_share: f64,
     pub interval_mpi_share: f64,
-}
-
-/// A communicator; rates are of the interval, shares of the time of all ranks here.
-#[derive(Clone, Debug, Serialize)]
-pub struct Row {
-    pub comm: String,
-    pub label: String,
-    pub size: u64,
-    pub members_here: u64,
-    pub calls: u64,
-    pub bytes: u64,
-    pub time_s: f64,
-    pub share_of_time: f64,
-    pub interval_calls_per_s: f64,
-    pub interval_bytes_per_s: f64,
-    pub interval_share_of_time: f64,
 }
 
 impl Report {
@@ -120,35 +102,7 @@ impl Report {
 
     /// The communicators.
     pub fn sheet(&self) -> Sheet {
-        let row = |row: &Row| {
-            vec![
-                Value::Text(row.comm.clone()),
-                Value::Text(row.label.clone()),
-                Value::Count(row.size),
-                Value::Count(row.members_here),
-                Value::Number(rounded(row.interval_calls_per_s)),
-                Value::BytesPerSecond(rounded(row.interval_bytes_per_s)),
-                Value::Share(row.interval_share_of_time),
-                Value::Share(row.share_of_time),
-                Value::Count(row.calls),
-                Value::Bytes(row.bytes),
-                Value::Seconds(row.time_s),
-            ]
-        };
-        let heads = vec![
-            sheet::fixed("comm", "COMM"),
-            sheet::fixed("label", "LABEL").hidden_at(3),
-            sheet::number("size", "SIZE"),
-            sheet::number("members_here", "HERE").hidden_at(4),
-            sheet::number("interval_calls_per_s", "Calls/s").hidden_at(6),
-            sheet::number("interval_bytes_per_s", "Volume/s"),
-            sheet::number("interval_share_of_time", "% of interval"),
-            sheet::number("share_of_time", "% of run").hidden_at(5),
-            sheet::number("calls", "Calls").hidden_at(2),
-            sheet::number("bytes", "Volume").hidden_at(1),
-            sheet::number("time_s", "Time").hidden_at(0),
-        ];
-        Sheet { name: "communicators", heads, rows: self.rows.iter().map(row).collect() }
+        comm_table::each(&self.rows)
     }
 
     /// The job in lines of heading and text.
@@ -190,22 +144,9 @@ impl Report {
         lines
     }
 
-    /// Everything as lines, but for communicators beyond the first [`MOST_COMMS`], which a line sums up.
+    /// Everything as lines, but for rows of communicators beyond the first [`MOST_COMMS`], which a line sums up.
     pub fn short_text(&self, job: &Job, page: Page) -> String {
-        let hidden = self.rows.get(MOST_COMMS..).unwrap_or_default();
-        let mut text = self.text_with(job, page, MOST_COMMS);
-        if !hidden.is_empty() {
-            let share: f64 = hidden.iter().map(|row| row.interval_share_of_time).sum();
-            let closing = format!(
-                "{} more {}, with {:.1} % of the interval, not shown; --format csv and --format json have all.",
-                hidden.len(),
-                if hidden.len() == 1 { "communicator" } else { "communicators" },
-                100.0 * share
-            );
-            text += "\n";
-            text += &page.wrapped_lines(&closing);
-        }
-        text
+        self.text_with(job, page, MOST_COMMS)
     }
 
     /// Everything as lines.
@@ -213,7 +154,7 @@ impl Report {
         self.text_with(job, page, usize::MAX)
     }
 
-    fn text_with(&self, job: &Job, page: Page, most_comms: usize) -> String {
+    fn text_with(&self, job: &Job, page: Page, most_rows: usize) -> String {
         let width = page.width.map_or(usize::MAX, usize::from);
         let mut text = String::new();
         let mut say = |heading: &str, value: &str| {
@@ -238,9 +179,12 @@ impl Report {
         let before = std::iter::once(None).chain(self.groups.iter().map(Some));
         text.extend(self.groups.iter().zip(before).map(|(ranks, before)| group(job, ranks, before, width)));
         text += "\n";
-        let mut sheet = self.sheet();
-        sheet.rows.truncate(most_comms);
-        text += &sheet.table(page);
+        let families = Families::of(&self.rows);
+        text += &families.sheet(most_rows).table(page);
+        if let Some(closing) = families.closing(most_rows) {
+            text += "\n";
+            text += &page.wrapped_lines(&closing);
+        }
         text
     }
 }
@@ -274,10 +218,6 @@ fn group(job: &Job, group: &RankGroup, before: Option<&RankGroup>, width: usize)
         }
     }
     text
-}
-
-fn rounded(number: f64) -> f64 {
-    (number * 10.0).round() / 10.0
 }
 
 /// The JSON document. Fields may be added; those that are there keep their meaning.
