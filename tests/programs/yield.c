@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { TRIES = 200, SLEEP_NS = 100 * 1000 };
+enum { TRIES = 1000, SLEEP_NS = 100 * 1000 };
 
 static int sleeps;
 

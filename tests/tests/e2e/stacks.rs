@@ -150,8 +150,7 @@ fn the_way_leads_through_a_library_that_was_replaced(mpi: &Mpi) {
             said.iter().all(|it| it.as_str().is_some_and(|it| it.starts_with(&other_build)))
         })
     });
-    let address = format!("{}+0x", copy.display());
-    assert!(found[&0][0].starts_with(&address), "{found:?}");
+    assert!(found[&0][0].starts_with("libreplaced.so+0x"), "{found:?}");
     assert_eq!(found[&0][1], at("step", C, "reduce(&out, &in)"), "{found:?}");
     running.end();
 }
@@ -161,8 +160,7 @@ fn without_names_addresses_are_shown(mpi: &Mpi) {
     let program = mpi.compile_variant("lifecycle/stacks", "stripped", &["-O2", "-s", "-ldl"]);
     let running = Running::start(mpi, 4, &program, &[]);
     let found = running.stacks();
-    let shown = format!("{}+0x", program.display());
-    assert!(found[&0].iter().take(2).all(|frame| frame.starts_with(&shown)), "{found:?}");
+    assert!(found[&0].iter().take(2).all(|frame| frame.starts_with("stacks-stripped+0x")), "{found:?}");
     running.end();
 }
 
