@@ -137,6 +137,7 @@ fn comm_row(row: &Row) -> CommRow {
         parent: parent.map_or_else(String::new, |parent| parent.to_string()),
         size: u32::try_from(row.size).unwrap_or(u32::MAX),
         label: row.label.clone(),
+        count: 1,
         ..CommRow::default()
     }
 }
