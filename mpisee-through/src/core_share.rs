@@ -1,6 +1,5 @@
 //! The parts of their time that ranks were on a core, and ready to run without one.
 
-use crate::processes::Processes;
 use mpisee_profile::rows::{NodeRow, RankRow};
 
 /// One thread is ready for its wall time at the most, and by clocks that differ a bit for this many
@@ -17,16 +16,6 @@ pub fn share(row: &RankRow) -> Option<f64> {
 pub fn share_of_node(row: &NodeRow) -> Option<f64> {
     let cpu_s = row.cpu_s.map_or(0.0, |cpu_s| cpu_s.0);
     Some(share_of(row.wall_s.0, cpu_s, row.cpu_wait_s?.0)).filter(|_| row.wall_s.0 > 0.0)
-}
-
-/// The part of their time in which all ranks together were ready to run and had no core, as far as it was measured.
-pub fn share_of_all(processes: &Processes) -> Option<f64> {
-    let ranks = processes.ranks().iter().filter_map(|row| Some((share(row)?, row.wall_s.0)));
-    let nodes = processes.nodes().iter().filter_map(|row| Some((share_of_node(row)?, row.wall_s.0)));
-    let (wait_s, wall_s) = ranks
-        .chain(nodes)
-        .fold((0.0, 0.0), |(wait_s, all_s), (share, wall_s)| (wait_s + share * wall_s, all_s + wall_s));
-    (wall_s > 0.0).then_some(wait_s / wall_s)
 }
 
 /// The part of its time in which a rank was on a core, as [`share`] has that without one.

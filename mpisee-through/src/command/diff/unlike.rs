@@ -1,6 +1,7 @@
 //! Differences between the runs themselves: program, MPI library, ranks, nodes.
 
-use crate::core_share::share_of_all;
+use crate::core_share::{share, share_of_node};
+use crate::processes::Processes;
 use crate::run_set::command_text;
 use crate::sheet::Value;
 use crate::statistics::{CONFIDENCE, difference, mean};
@@ -77,6 +78,16 @@ pub fn on_cores<'v>(sets: [impl Iterator<Item = &'v ProfileView>; 2]) -> Option<
              that reason, inside of MPI and outside."
         )
     })
+}
+
+/// The part of their time in which all ranks together were ready to run and had no core, as far as it was measured.
+fn share_of_all(processes: &Processes) -> Option<f64> {
+    let ranks = processes.ranks().iter().filter_map(|row| Some((share(row)?, row.wall_s.0)));
+    let nodes = processes.nodes().iter().filter_map(|row| Some((share_of_node(row)?, row.wall_s.0)));
+    let (wait_s, wall_s) = ranks
+        .chain(nodes)
+        .fold((0.0, 0.0), |(wait_s, all_s), (share, wall_s)| (wait_s + share * wall_s, all_s + wall_s));
+    (wall_s > 0.0).then_some(wait_s / wall_s)
 }
 
 /// The setting of both runs, for JSON.
