@@ -1,7 +1,7 @@
 //! Rows that a rank leaves in a file beside its segment for the rank that writes the profile of their node.
 //!
 //! PERF: ranks come to the end of MPI together, and each makes its rows while the others make theirs. The one that writes the
-//! profile then copies text, in place of making the rows of all: with 384,000 rows of two ranks it takes half of the time.
+//! profile then copies text, in place of making the rows of all.
 
 use crate::run::RunSums;
 use crate::wire::Message;
@@ -39,8 +39,8 @@ impl LeftRows {
         file.write_all(&self.rows)
     }
 
-    /// Of the content of such a file; `None` of one that is not whole.
-    pub fn of(mut content: Vec<u8>) -> Option<LeftRows> {
+    /// From the content of such a file; `None` of one that is not whole.
+    pub fn parse(mut content: Vec<u8>) -> Option<LeftRows> {
         let length_at = |at: usize| {
             let bytes = content.get(at..at + LENGTH_BYTES)?;
             usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
@@ -83,11 +83,11 @@ mod tests {
         assert!(path.ends_with("mpisee-1-2-3.rows"));
         left.write(File::create(&path).unwrap()).unwrap();
         let content = std::fs::read(&path).unwrap();
-        let again = LeftRows::of(content.clone()).unwrap();
+        let again = LeftRows::parse(content.clone()).unwrap();
         assert_eq!((again.sums, again.rows), (left.sums, left.rows));
         for length in [0, 1, 15, 16, 40, content.len() - 1] {
-            assert!(LeftRows::of(content[..length].to_vec()).is_none(), "{length}");
+            assert!(LeftRows::parse(content[..length].to_vec()).is_none(), "{length}");
         }
-        assert!(LeftRows::of([&content[..], b"x"].concat()).is_none());
+        assert!(LeftRows::parse([&content[..], b"x"].concat()).is_none());
     }
 }

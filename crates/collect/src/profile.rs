@@ -150,7 +150,7 @@ pub fn write(
     let mut writing = Writing::begin(world, wanted.to_owned(), None, &first)?;
     let mut unreadable = Vec::new();
     for segment in world.segments() {
-        // What a rank leaves supposes that all others arrive.
+        // A rank leaves rows for a profile of all ranks.
         if let Some(left) = segment.left_rows().filter(|_| absent.is_empty())
             && writing.add_left(&left)?
         {

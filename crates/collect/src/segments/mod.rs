@@ -441,7 +441,7 @@ impl Segment {
         let (file, _) = open(&left_rows::path(&self.path), self.user).ok()?;
         let mut content = Vec::new();
         file.take(MOST_BYTES).read_to_end(&mut content).ok()?;
-        LeftRows::of(content)
+        LeftRows::parse(content)
     }
 
     /// Leaves rows for who writes the profile; nothing is left of them after an error.

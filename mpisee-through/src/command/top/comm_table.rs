@@ -88,7 +88,7 @@ pub struct Families {
 }
 
 impl Families {
-    pub fn of(rows: &[Row]) -> Families {
+    pub fn group(rows: &[Row]) -> Families {
         let comms: Vec<CommRow> = rows.iter().map(comm_row).collect();
         let comms: Vec<&CommRow> = comms.iter().collect();
         let mut found = Vec::new();
@@ -108,7 +108,7 @@ impl Families {
         sheet_of(self.rows.iter().take(most_rows).map(row).collect())
     }
 
-    /// What is said below that table: how rows are shared, and how much it lacks; `None` where each communicator has its row.
+    /// The line below that table: how rows are shared, and how much it lacks; `None` where each communicator has its row.
     pub fn closing(&self, most_rows: usize) -> Option<String> {
         let (shown, hidden) = self.rows.split_at(most_rows.min(self.rows.len()));
         let mut sentences = Vec::new();
@@ -129,7 +129,7 @@ impl Families {
     }
 }
 
-/// What tells who is like whom.
+/// The properties by which communicators are alike.
 fn comm_row(row: &Row) -> CommRow {
     let parent = row.comm.parse().ok().and_then(|name: CommName| name.parent());
     CommRow {

@@ -179,7 +179,7 @@ impl Report {
         let before = std::iter::once(None).chain(self.groups.iter().map(Some));
         text.extend(self.groups.iter().zip(before).map(|(ranks, before)| group(job, ranks, before, width)));
         text += "\n";
-        let families = Families::of(&self.rows);
+        let families = Families::group(&self.rows);
         text += &families.sheet(most_rows).table(page);
         if let Some(closing) = families.closing(most_rows) {
             text += "\n";

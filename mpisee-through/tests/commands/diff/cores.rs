@@ -1,4 +1,4 @@
-//! What `diff` says of runs that had their cores for unlike parts of the time.
+//! Sentences of `diff` on runs that had their cores for unlike parts of the time.
 
 use super::diff;
 use crate::support::{Builder, Ran, runs, solver};
