@@ -22,8 +22,8 @@ const FILE: &str = "network.json";
 /// The file that an option names.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct NetworkArgs {
-    /// The replay of this profile (mpisee-bench --like), beside which its time is put (default: network.json beside the profile, if
-    /// there is one)
+    /// Replay of this profile by mpisee-bench --like, to compare times with (default: network.json
+    /// beside the profile, if there is one)
     #[arg(long, value_name = "FILE")]
     network: Option<PathBuf>,
 }
@@ -100,13 +100,15 @@ impl Comparison {
         operations.sort_by(|one, other| other.recorded.time_s.total_cmp(&one.recorded.time_s));
         let mut heading = self::heading(network, replays[0]);
         if by_other_mpi.is_some() {
-            heading +=
-                &format!("The program ran with another MPI, {of_program}: replay it with the same one.\n");
+            heading += &format!(
+                "The program ran with another MPI, {of_program}. Replay the program with the same MPI.\n"
+            );
         }
         let without_core = operations.iter().filter(|it| it.doubt == Some(Doubt::NoCore));
         if let Some(share) = without_core.filter_map(|it| it.replay.no_core).reduce(f64::max) {
             heading += &format!(
-                "A rank of the replay had no core for {:.0} % of its time: measure it again with a core for each rank.\n",
+                "A rank of the replay had no core for {:.0} % of its time. Replay again with a core for each \
+                 rank.\n",
                 100.0 * share
             );
         }
@@ -119,7 +121,7 @@ impl Comparison {
 pub struct OperationSums {
     /// Of all ranks; or messages.
     pub calls: u64,
-    /// As docs/volumes.md counts them.
+    /// As docs/explanation/bytes-and-times.md counts them.
     pub bytes: u64,
     /// Of all ranks.
     pub time_s: f64,

@@ -1,5 +1,6 @@
 //! The command line: chooses the command, and reports usage errors in one sentence.
 
+use self::groups::Group;
 use crate::command::{
     Outcome, advise, agent, check, comms, compare_network, diff, efficiency, expect, export, gpu,
     gpu_records, import, locality, matrix, ops, paths, ranks, record, recover, regions, report, runs, serve,
@@ -15,9 +16,11 @@ use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::path::Path;
 
-/// Shows what an MPI program communicated, per communicator, from the profile that mpisee left.
+mod groups;
+
+/// Answers questions about a profile that mpisee wrote: who communicates, how much, and who waits.
 ///
-/// Without a command, PROFILE is summarised: `mpisee-through app.mpisee` is
+/// Without a command you get the summary: `mpisee-through app.mpisee` is
 /// `mpisee-through summary app.mpisee`, and takes the same options.
 #[derive(Debug, Parser)]
 #[command(name = "mpisee-through", version, after_help = EXAMPLES)]
@@ -30,82 +33,106 @@ struct Cli {
     command: Command,
 }
 
-/// The first lines of `--help` are those of each command's arguments.
-#[derive(Debug, Subcommand)]
-enum Command {
-    Summary(summary::SummaryArgs),
-    Comms(comms::CommsArgs),
-    Ops(ops::OpsArgs),
-    Ranks(ranks::RanksArgs),
-    Regions(regions::RegionsArgs),
-    Variables(variables::VariablesArgs),
-    Report(report::ReportArgs),
-    Sizes(sizes::SizesArgs),
-    Sites(sites::SitesArgs),
-    Paths(paths::PathsArgs),
-    Matrix(matrix::MatrixArgs),
-    Efficiency(efficiency::EfficiencyArgs),
-    Waits(waits::WaitsArgs),
-    Locality(locality::LocalityArgs),
-    Gpu(gpu::GpuArgs),
-    GpuRecords(gpu_records::GpuRecordsArgs),
-    Advise(advise::AdviseArgs),
-    Diff(diff::DiffArgs),
-    CompareNetwork(compare_network::CompareNetworkArgs),
-    Runs(runs::RunsArgs),
-    Expect(expect::ExpectArgs),
-    Check(check::CheckArgs),
-    Export(export::ExportArgs),
-    Import(import::ImportArgs),
-    Recover(recover::RecoverArgs),
-    Top(top::TopArgs),
-    Record(record::RecordArgs),
-    Agent(agent::AgentArgs),
-    Timeline(timeline::TimelineArgs),
-    Serve(serve::ServeArgs),
+/// Declares the commands by group. Each module has the arguments of its command, whose doc comment is the help, and `run`.
+macro_rules! commands {
+    ($($topic:literal, $heading:literal: { $($name:ident($module:ident::$arguments:ident)),* $(,)? })*) => {
+        #[derive(Debug, Subcommand)]
+        enum Command {
+            $($($name($module::$arguments),)*)*
+        }
+
+        impl Command {
+            fn run(&self) -> Result<Outcome> {
+                match self {
+                    $($(Command::$name(arguments) => $module::run(arguments),)*)*
+                }
+            }
+        }
+
+        /// The groups of commands, in the order of `--help`.
+        const GROUPS: &[Group] = &[
+            $(Group { topic: $topic, heading: $heading, size: [$(stringify!($name)),*].len() },)*
+        ];
+    };
+}
+
+commands! {
+    "start", "Start here": {
+        Summary(summary::SummaryArgs),
+        Advise(advise::AdviseArgs),
+        Report(report::ReportArgs),
+    }
+    "time", "Where the time goes": {
+        Efficiency(efficiency::EfficiencyArgs),
+        Waits(waits::WaitsArgs),
+        Sites(sites::SitesArgs),
+        Paths(paths::PathsArgs),
+        Ops(ops::OpsArgs),
+        Sizes(sizes::SizesArgs),
+        Regions(regions::RegionsArgs),
+        Variables(variables::VariablesArgs),
+    }
+    "communicators", "Ranks and communicators": {
+        Comms(comms::CommsArgs),
+        Ranks(ranks::RanksArgs),
+        Matrix(matrix::MatrixArgs),
+        Locality(locality::LocalityArgs),
+    }
+    "compare", "Compare": {
+        Diff(diff::DiffArgs),
+        Runs(runs::RunsArgs),
+        CompareNetwork(compare_network::CompareNetworkArgs),
+        Expect(expect::ExpectArgs),
+    }
+    "jobs", "Running and crashed jobs": {
+        Top(top::TopArgs),
+        Record(record::RecordArgs),
+        Agent(agent::AgentArgs),
+        Timeline(timeline::TimelineArgs),
+        Serve(serve::ServeArgs),
+        Recover(recover::RecoverArgs),
+    }
+    "gpus", "GPUs": {
+        Gpu(gpu::GpuArgs),
+        GpuRecords(gpu_records::GpuRecordsArgs),
+    }
+    "files", "Files": {
+        Check(check::CheckArgs),
+        Export(export::ExportArgs),
+        Import(import::ImportArgs),
+    }
 }
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through app.mpisee                 the run and its ten busiest communicators
-  mpisee-through app.mpisee --kind p2p      point-to-point operations only
-  mpisee-through comms app.mpisee           the tree of communicators
-  mpisee-through ops app.mpisee             operations over all communicators
-  mpisee-through sizes app.mpisee           message sizes of each operation
-  mpisee-through sites app.mpisee           where in the program MPI is called, by function and line
-  mpisee-through paths app.mpisee           the call paths that lead to long calls
-  mpisee-through matrix app.mpisee          who sends to whom
-  mpisee-through efficiency app.mpisee      how much is lost, and on which communicators
-  mpisee-through waits app.mpisee           who waits for whom, in collectives and messages
-  mpisee-through variables app.mpisee       what MPI's own variables counted, with mpisee --mpi-t
-  mpisee-through gpu app.mpisee             GPUs: what moved between them and how, buffers, copies, NCCL
-  mpisee-through advise app.mpisee          findings in plain words, and what to try
-  mpisee-through report app.mpisee          one HTML file with charts of all that, to look at or to send
-  mpisee-through diff a.mpisee b.mpisee     what changed between two runs
-  mpisee-through compare-network app.mpisee network.json    what is waiting, what is the network
-  mpisee-through runs app.runs              several runs: how far they differ, and how they scale
-  mpisee-through expect app.expect app.mpisee    does it hold what is expected of it?
-  mpisee-through check app.mpisee           verify that what was sent was received, and more
-  mpisee-through export app.mpisee --parquet tables    the tables for pandas, DuckDB and others
-  mpisee-through import app.4.9164.1.mpiP   a profile from a report of mpiP, or of the C++ mpisee
-  mpisee-through recover                    profiles of programs that were killed
-  mpisee-through top                        where the ranks of a running job are
-  mpisee-through record off                 switch the recording of a running job off, or on
-  mpisee-through agent                      read a running job in intervals, as mpisee --watch does on each node
-  mpisee-through timeline app.timeline      what it read: rates over time, and phases
-  mpisee-through serve                      the profiles of a folder and running jobs, in a browser
-  mpisee-through summary --help             all options of a command";
+  mpisee-through app.mpisee               the run, and its busiest communicators
+  mpisee-through advise app.mpisee        what to look at first
+  mpisee-through waits app.mpisee         which rank is late
+  mpisee-through sites app.mpisee         from which line
+  mpisee-through diff a.mpisee b.mpisee   whether a change helped
+
+`mpisee-through help TOPIC` shows a command, or one of these groups:
+start, time, communicators, compare, jobs, gpus, files.";
 
 /// The definition of the command line.
 pub fn command() -> clap::Command {
-    Cli::command()
+    let definition = Cli::command();
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}Options:\n{{options}}{{after-help}}",
+        groups::list(&definition, GROUPS)
+    );
+    definition.help_template(template)
 }
 
 /// Parses the command line, runs the command and says how it went.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     let arguments: Vec<OsString> = arguments.collect();
     let is_bare = arguments.len() <= 1;
-    let mut definition = Cli::command();
+    if let Some(group) = groups::topic(&arguments, GROUPS) {
+        write!(std::io::stdout(), "{}", groups::explain(&Cli::command(), GROUPS, group))?;
+        return Ok(Outcome::Done);
+    }
+    let mut definition = command();
     let cli = match definition.try_get_matches_from_mut(with_command(arguments.into_iter())?) {
         Ok(matches) => {
             if let Some((command, arguments)) = matches.subcommand() {
@@ -125,38 +152,7 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
             None => bail!(sentence(&error)),
         },
     };
-    match &cli.command {
-        Command::Summary(args) => summary::run(args),
-        Command::Comms(args) => comms::run(args),
-        Command::Ops(args) => ops::run(args),
-        Command::Ranks(args) => ranks::run(args),
-        Command::Regions(args) => regions::run(args),
-        Command::Variables(args) => variables::run(args),
-        Command::Report(args) => report::run(args),
-        Command::Sizes(args) => sizes::run(args),
-        Command::Sites(args) => sites::run(args),
-        Command::Paths(args) => paths::run(args),
-        Command::Matrix(args) => matrix::run(args),
-        Command::Efficiency(args) => efficiency::run(args),
-        Command::Waits(args) => waits::run(args),
-        Command::Locality(args) => locality::run(args),
-        Command::Gpu(args) => gpu::run(args),
-        Command::GpuRecords(args) => gpu_records::run(args),
-        Command::Advise(args) => advise::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::CompareNetwork(args) => compare_network::run(args),
-        Command::Runs(args) => runs::run(args),
-        Command::Expect(args) => expect::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Export(args) => export::run(args),
-        Command::Import(args) => import::run(args),
-        Command::Recover(args) => recover::run(args),
-        Command::Top(args) => top::run(args),
-        Command::Record(args) => record::run(args),
-        Command::Agent(args) => agent::run(args),
-        Command::Timeline(args) => timeline::run(args),
-        Command::Serve(args) => serve::run(args),
-    }
+    cli.command.run()
 }
 
 /// Puts the command first, in small letters; `summary` where none is named, so that its options work without it too.

@@ -134,7 +134,8 @@ pub fn note_of_ended(view: &ProfileView) -> Option<String> {
         let cores = count(cpus, "core");
         is_crowded.then(|| format!(" On {} {} may use {cores}.", node.host, count(node.ranks, "rank")))
     });
-    const NOTE: &str = "How long ranks were without a core is unknown: their use of cores is read at the end of MPI, to which they did not come.";
+    const NOTE: &str = "The time without a core is unknown. The use of cores is read at the end of MPI, \
+                        which ranks did not reach.";
     Some(NOTE.to_owned() + &crowds.collect::<String>())
 }
 
@@ -301,7 +302,7 @@ fn crowd_of_node(node: &NodeRow) -> Crowd {
 }
 
 impl Lack {
-    /// Who had no core, and which part of the time: `Ranks 0-3 were ready to run and had no core 48 to 52 % of the time`.
+    /// Who had no core, and which part of the time: `Ranks 0-3 waited for a CPU core 48 to 52 % of the time`.
     pub fn sentence(&self) -> String {
         let listed: Option<Vec<&RankSet>> = self.nodes.iter().map(|node| node.ranks.as_ref()).collect();
         let [least, most] = self.shares();
@@ -313,7 +314,7 @@ impl Lack {
                 several => format!("On {} of {} nodes", several.len(), self.nodes_of_run),
             };
             return format!(
-                "{on} ranks were ready to run and had no core {}{} % of the time on average, rank {} {} %",
+                "{on}, ranks waited for a CPU core {}{} % of the time on average, rank {} {} %",
                 if self.nodes.len() > 1 { "up to " } else { "" },
                 whole_percent(mean),
                 longest.map_or(0, |node| node.longest),
@@ -322,8 +323,8 @@ impl Lack {
         };
         let ranks = RankSet::disjoint(listed.into_iter().cloned());
         let ranks: RankSet = ranks.iter().collect();
-        let (noun, verb) = if ranks.len() == 1 { ("Rank", "was") } else { ("Ranks", "were") };
-        format!("{noun} {ranks} {verb} ready to run and had no core {} of the time", range(least, most))
+        let noun = if ranks.len() == 1 { "Rank" } else { "Ranks" };
+        format!("{noun} {ranks} waited for a CPU core {} of the time", range(least, most))
     }
 
     /// The least and the greatest share of a rank.
@@ -487,14 +488,14 @@ mod tests {
         };
         let lack = |nodes: Vec<NodeLack>| Lack { nodes, nodes_of_run: 8, wait_s: 1.0 }.sentence();
         let two = vec![node("n2", "4-5", [0.30, 0.524]), node("n1", "0-3", [0.476, 0.5])];
-        assert_eq!(lack(two), "Ranks 0-5 were ready to run and had no core 30 to 52 % of the time");
+        assert_eq!(lack(two), "Ranks 0-5 waited for a CPU core 30 to 52 % of the time");
         let one = vec![node("n1", "3", [0.5, 0.5])];
-        assert_eq!(lack(one), "Rank 3 was ready to run and had no core 50 % of the time");
+        assert_eq!(lack(one), "Rank 3 waited for a CPU core 50 % of the time");
         let mut sums = node("n1", "3", [0.12, 0.5]);
         (sums.ranks, sums.longest) = (None, 17);
         assert_eq!(
             lack(vec![sums]),
-            "On n1 ranks were ready to run and had no core 12 % of the time on average, rank 17 50 %"
+            "On n1, ranks waited for a CPU core 12 % of the time on average, rank 17 50 %"
         );
     }
 

@@ -15,11 +15,11 @@ use std::collections::BTreeSet;
 /// How communicators share rows.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct FamilyArgs {
-    /// A row for each communicator (default in csv and json)
+    /// Show a row for each communicator (default in CSV and JSON)
     #[arg(long, alias = "unfold", conflicts_with = "families")]
     each: bool,
 
-    /// A row for each family of like communicators, as W_s2.* (default in tables)
+    /// Show a row for each family of like communicators, such as W_s2.* (default in tables)
     #[arg(long)]
     families: bool,
 }

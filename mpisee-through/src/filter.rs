@@ -16,9 +16,8 @@ use std::str::FromStr;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct CommFilter {
-    /// Only communicators whose name or label matches; * is any text, ? any character. The name of a family of like
-    /// communicators with its size, W_s2.*@4, takes its members, and nothing that was made of them; may be
-    /// repeated (default: all)
+    /// Only communicators whose name or label matches; * is any text, ? any character, W_s2.*@4 the
+    /// members of a family; repeatable (default: all)
     #[arg(long, value_name = "GLOB")]
     comm: Vec<CommPattern>,
 
@@ -122,17 +121,17 @@ pub struct CallFilter {
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind_parser(), ignore_case = true)]
     kind: Vec<OperationKind>,
 
-    /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
-    /// ? any character; may be repeated (default: all)
+    /// Only operations whose name matches, with or without MPI_, in any case; * is any text, ? any
+    /// character; repeatable (default: all)
     #[arg(long, value_name = "GLOB")]
     call: Vec<CallPattern>,
 
-    /// Only messages of these sizes in bytes: 1k-64k, 1k-, -64k; sizes are recorded in classes
-    /// between powers of two, and a class counts when some of its sizes are in the range (default: all)
+    /// Only messages of these sizes in bytes: 1k-64k, 1k-, -64k; includes each size class that
+    /// overlaps the range (default: all)
     #[arg(long, value_name = "MIN-MAX", allow_hyphen_values = true, value_parser = Typed::of(SizeRange::from_str))]
     size: Option<Typed<SizeRange>>,
 
-    /// Only calls in regions whose name matches: solver/halo; '' is outside of any; may be repeated
+    /// Only calls in regions whose name matches: solver/halo; '' is outside any region; repeatable
     /// (default: all)
     #[arg(long, value_name = "GLOB")]
     region: Vec<Glob>,
@@ -141,12 +140,12 @@ pub struct CallFilter {
     #[arg(long, value_name = "MEMORY", value_delimiter = ',')]
     memory: Vec<MemoryArg>,
 
-    /// Only operations whose slowest rank spent at least this long in them, on all chosen communicators, in summary on
-    /// each: 0.5, 10ms, 20us (default: 0)
+    /// Only operations in which the slowest rank spent at least this time, over all chosen
+    /// communicators (summary: on each): 0.5, 10ms, 20us (default: 0)
     #[arg(long, value_name = "TIME", value_parser = Typed::of(parse_seconds))]
     time_min: Option<Typed<f64>>,
 
-    /// Only operations whose slowest rank spent at most this long in them (default: any time)
+    /// Only operations in which the slowest rank spent at most this time (default: any time)
     #[arg(long, value_name = "TIME", value_parser = Typed::of(parse_seconds))]
     time_max: Option<Typed<f64>>,
 

@@ -19,7 +19,7 @@ pub fn warning(view: &ProfileView) -> Option<String> {
         let listed = listed(view, |place| place.call.is_some());
         let deadlocks = deadlocks(view).into_iter().map(|sentence| format!("Deadlock: {sentence}. "));
         let deadlocks: String = deadlocks.collect();
-        format!("{deadlocks}The time of calls that were in progress when ranks ended is not counted.{listed}")
+        format!("{deadlocks}Times do not include calls that were in progress when ranks ended.{listed}")
     })
 }
 
@@ -27,8 +27,8 @@ pub fn warning(view: &ProfileView) -> Option<String> {
 pub fn last_places(view: &ProfileView) -> Option<String> {
     is_of(view.run()).then(|| {
         let end = if view.run().is_without_mpi() { "before its exit" } else { "without MPI_Finalize" };
-        let first = if view.run().deadlocks.is_empty() { "where ranks were" } else { "with the deadlock" };
-        format!("The run ended {end}: begin {first}.{}", listed(view, |_| true))
+        let first = if view.run().deadlocks.is_empty() { "last places of ranks" } else { "deadlock" };
+        format!("The run ended {end}. Start with the {first}.{}", listed(view, |_| true))
     })
 }
 

@@ -46,9 +46,11 @@ pub fn of_profile(directory: &Path) -> Option<String> {
     let runs = runs();
     let run = runs.iter().find(is_meant)?;
     Some(match run.is_running {
-        true => "a run that will write it goes on: mpisee-through top shows it".to_owned(),
+        true => "the run that will write the profile is still running; mpisee-through top shows the run"
+            .to_owned(),
         false => format!(
-            "a run that ended before it was written has left its counts: mpisee-through recover --only {}",
+            "the run ended before it wrote the profile; its counts are left: mpisee-through recover --only \
+             {}",
             run.stem()
         ),
     })

@@ -9,7 +9,7 @@
 //! `useful` has what they were on a core outside of MPI, `placement` where the GPU of a rank is
 //! beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and
 //! `left_behind` are about runs that did not end, `output`, `sheet`, `shades`, `picture` and
-//! `units` format results, `nccl_times` reads how long GPUs worked on calls of NCCL, `names`
+//! `units` format results, `next_step` names the command to type next, `nccl_times` reads how long GPUs worked on calls of NCCL, `names`
 //! demangles functions, `debug_info` finds those of an address, `sites` has the places in the
 //! program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that
 //! end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
@@ -33,6 +33,7 @@ mod left_behind;
 mod line_breaks;
 mod load;
 mod nccl_times;
+mod next_step;
 mod no_match;
 mod operation_sums;
 mod outcome;

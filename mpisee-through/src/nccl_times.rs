@@ -62,7 +62,8 @@ pub fn timed_and_not(view: &ProfileView, filter: &CallFilter) -> Result<[u64; 2]
 pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
     (timed > 0 && untimed > 0).then(|| {
         format!(
-            "The GPU's time is that of {}; {untimed} more were not timed, which mpisee-through gpu has by operation.",
+            "The GPU's time is that of {}; {untimed} more were not timed. mpisee-through gpu has these \
+             numbers by operation.",
             count(timed, "call")
         )
     })
@@ -140,8 +141,8 @@ const LEFT_OUT: &str =
 pub fn note_on_sums(view: &ProfileView) -> Option<String> {
     let is_left_out = view.run().is_aggregate && view.run().notes.iter().any(|note| note.contains(LEFT_OUT));
     is_left_out.then(|| {
-        "The GPU's time in calls of NCCL was measured, but is not in profiles with sums over ranks; MPISEE_FOLD sets from how many ranks on \
-         there are sums."
+        "The GPU's time in calls of NCCL was measured, but profiles with sums over ranks leave it out. \
+         MPISEE_FOLD sets the number of ranks from which on there are sums."
             .to_owned()
     })
 }
@@ -152,8 +153,8 @@ pub fn share_of_wall(view: &ProfileView) -> Result<Option<String>> {
     let wall_s = view.processes().wall_s();
     Ok((gpu_s > 0.0 && wall_s > 0.0).then(|| {
         format!(
-            "GPUs spent {:.1} % of their ranks' wall time in the calls of NCCL that were timed, waiting for other ranks included; calls in \
-             several streams at once count each.",
+            "GPUs spent {:.1} % of their ranks' wall time in timed calls of NCCL, including waiting for \
+             other ranks. Calls in several streams at once count each.",
             100.0 * gpu_s / wall_s
         )
     }))
@@ -171,7 +172,7 @@ pub fn bus_bytes_per_s(call: &str, size: u32, bytes: f64, time_s: f64) -> Option
 }
 
 /// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests counts them for its bus bandwidth
-/// (PERFORMANCE.md there); `bytes` are those of the rules of docs/volumes.md, of the rank that has most. `None` of several calls at
+/// (PERFORMANCE.md there); `bytes` are those of the rules of docs/explanation/bytes-and-times.md, of the rank that has most. `None` of several calls at
 /// once.
 fn bus_bytes(call: &str, size: u32, bytes: f64) -> Option<f64> {
     let others = f64::from(size.checked_sub(1)?);

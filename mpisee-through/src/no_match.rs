@@ -165,12 +165,13 @@ fn families_with_sizes(view: &ProfileView, filter: &CommFilter) -> String {
 pub fn make_regions(run: &RunInfo) -> &'static str {
     match run.is_without_mpi() {
         false => {
-            "mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h around a part of the program make one"
+            "put mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h around a part of the \
+             program"
         }
         // The header includes that of MPI.
         true => {
-            "MPI_Pcontrol(0x4d505300, \"NAME\") and MPI_Pcontrol(0x4d505301) around a part of the program make one, as the preloaded library \
-                 has this function: docs/nccl.md"
+            "put MPI_Pcontrol(0x4d505300, \"NAME\") and MPI_Pcontrol(0x4d505301) of the preloaded library \
+             around a part of the program (docs/how-to/nccl.md)"
         }
     }
 }

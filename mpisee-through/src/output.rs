@@ -34,7 +34,7 @@ enum ColorWhen {
     Auto,
     /// Also in pipes and files
     Always,
-    /// Nowhere
+    /// No colours
     Never,
 }
 
@@ -42,15 +42,15 @@ enum ColorWhen {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Output")]
 pub struct OutputArgs {
-    /// Format of the result (default: by the ending of the file, .csv or .json, else a table)
+    /// Format of the result (default: by the suffix of the file, .csv or .json, else a table)
     #[arg(long, value_name = "FORMAT", value_enum)]
     format: Option<Format>,
 
-    /// Where to write, - for standard output
+    /// File to write, - for standard output
     #[arg(short = 'o', long, value_name = "FILE", default_value = "-", value_parser = parse_file)]
     output: PathBuf,
 
-    /// Width of tables in columns (default: the terminal's; elsewhere what they need)
+    /// Width of tables in columns (default: that of the terminal; elsewhere as needed)
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(NARROWEST..))]
     width: Option<u16>,
 

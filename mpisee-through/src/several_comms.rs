@@ -51,8 +51,8 @@ pub fn sentence<'c>(calls: impl IntoIterator<Item = &'c str>) -> Option<String> 
         _ => format!("{} or {last}", others.join(", ")),
     };
     Some(format!(
-        "A call of {named} counts once on each communicator of its requests, with a part of its time: the program may \
-         have made fewer and longer calls."
+        "A call of {named} counts once on each communicator of its requests, with a part of its time. The \
+         program may have made fewer and longer calls."
     ))
 }
 

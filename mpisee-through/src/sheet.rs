@@ -286,6 +286,8 @@ pub struct Answer {
     pub values: Vec<(&'static str, Value)>,
     /// Text after the last sheet of a table.
     pub closing: String,
+    /// The last line of a table: what to type next.
+    pub next: String,
     /// Notes on the profile for the reader.
     pub caveats: Vec<String>,
     /// The error that ended reading.
@@ -307,6 +309,7 @@ impl Answer {
             titles,
             values: Vec::new(),
             closing: String::new(),
+            next: String::new(),
             caveats: caveats(profile),
             cut_off: None,
         }
@@ -323,11 +326,17 @@ impl Answer {
         self.cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()))
     }
 
+    /// The command to type next, unless there is nothing to go on from.
+    fn last_line(&self, page: Page) -> String {
+        let has_rows = self.sheets.is_empty() || self.sheets.iter().any(|sheet| !sheet.rows.is_empty());
+        if has_rows { page.wrapped_lines(&self.next) } else { String::new() }
+    }
+
     fn table(&self, page: Page) -> String {
         let mut text = heading_lines(&self.caveats, self.cut_off.as_ref(), page);
         let parts = std::iter::once(page.wrapped_lines(&self.lead))
             .chain(self.sheets.iter().enumerate().map(|(at, sheet)| self.titled(at, sheet.table(page))))
-            .chain([page.wrapped_lines(&self.closing)]);
+            .chain([page.wrapped_lines(&self.closing), self.last_line(page)]);
         for part in parts.filter(|part| !part.is_empty()) {
             if !text.is_empty() {
                 text.push('\n');
@@ -400,7 +409,7 @@ pub fn headed(heading: &str, text: &str, page: Page) -> String {
 /// How many rows to show.
 #[derive(Debug, clap::Args)]
 pub struct Shown {
-    /// Show N rows (default: 10 in a table, all in csv and json)
+    /// Show N rows (default: 10 in a table, all in CSV and JSON)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 

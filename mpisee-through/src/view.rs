@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 /// The note on times of calls of NCCL.
 pub const TIMES_OF_NCCL: &str =
-    "Times of NCCL's calls are the host's: a call returns when its work is in the stream.";
+    "Times of NCCL calls are host times: a call returns when its work is in the stream.";
 
 /// A profile that is open, with its processes and communicators.
 pub struct ProfileView {
@@ -44,8 +44,8 @@ impl fmt::Display for Unanswerable {
         let Unanswerable { profile, ranks, missing } = self;
         write!(
             out,
-            "'{}' has sums over ranks, and {missing} is not in it; a run with MPISEE_FOLD={ranks} (mpisee --fold {ranks}) \
-             leaves rows of each rank",
+            "'{}' has sums over ranks, which do not tell {missing}. A run with mpisee --fold {ranks} \
+             (MPISEE_FOLD={ranks}) keeps rows of each rank",
             profile.display()
         )
     }
@@ -140,8 +140,8 @@ impl ProfileView {
     pub fn need_mpi(&self, what: &str) -> Result<()> {
         if self.run().is_without_mpi() {
             bail!(
-                "'{}' is of processes without MPI, of which there is no {what}; `summary`, `ops`, `ranks` and `gpu` have their calls of \
-                 NCCL",
+                "'{}' has no {what}, because its processes ran without MPI. `summary`, `ops`, `ranks` and \
+                 `gpu` show their NCCL calls",
                 self.profile.directory().display()
             );
         }
@@ -151,12 +151,13 @@ impl ProfileView {
     /// A note for an answer that is of MPI's communicators alone, where NCCL has some, too.
     pub fn note_of_mpi_alone(&self) -> Option<String> {
         let has_nccl = self.processes.comms.keys().any(|comm| is_nccl(comm));
-        has_nccl.then(|| "NCCL's communicators are not in it; mpisee-through gpu has them.".to_owned())
+        has_nccl.then(|| "NCCL communicators are left out; mpisee-through gpu shows them.".to_owned())
     }
 
     /// The note of an answer on calls in memory that is not the host's, where the program has waited for MPI.
     pub fn note_on_waits(&self, filter: &CallFilter) -> Option<String> {
-        let sentence = "MPI_Wait, MPI_Win_fence and their kind have no buffers: waiting for data, also between GPUs, is under --memory host.";
+        let sentence = "MPI_Wait, MPI_Win_fence and similar calls have no buffers. Waiting for data in these \
+                        calls, also between GPUs, is under --memory host.";
         (filter.leaves_out_host() && !self.run().is_without_mpi()).then(|| sentence.to_owned())
     }
 
@@ -173,7 +174,7 @@ impl ProfileView {
 
     fn times_of_nccl(&self) -> String {
         match self.profile.directory().join(NcclTimeRow::FILE).exists() {
-            true => format!("{TIMES_OF_NCCL} mpisee-through gpu has the GPU's."),
+            true => format!("{TIMES_OF_NCCL} mpisee-through gpu has the GPU times."),
             false => TIMES_OF_NCCL.to_owned(),
         }
     }
@@ -194,7 +195,7 @@ impl ProfileView {
         match &self.processes.rows {
             ProcessRows::Ranks(_) => None,
             ProcessRows::Nodes(_) => {
-                Some("Rows are sums over ranks, and like communicators are one row (how many × size).")
+                Some("Rows are sums over ranks. Like communicators share one row (how many × size).")
             }
         }
     }
@@ -246,7 +247,7 @@ impl ProfileView {
     }
 
     fn need_no_choice_of_ranks(&self, filter: &CommFilter) -> Result<(), Unanswerable> {
-        if filter.names_ranks() { self.ranks("to choose ranks").map(drop) } else { Ok(()) }
+        if filter.names_ranks() { self.ranks("single ranks apart").map(drop) } else { Ok(()) }
     }
 
     /// Sums of operations over all communicators, and the error that ended reading.
@@ -391,7 +392,9 @@ impl RegionSum {
     /// The note on shares of regions, where the profile does not tell which threads call MPI in them.
     pub fn note_on_threads<'r>(mut regions: impl Iterator<Item = &'r RegionSum>) -> Option<String> {
         regions.any(|region| region.has_all_threads).then(|| {
-            "The profile does not tell which threads call MPI in a region: shares of regions are of all threads of a rank that call MPI, and too small where fewer call in the region.".to_owned()
+            "The profile does not tell which threads call MPI in a region. Shares of regions count all \
+             threads of a rank that call MPI. Shares are too small if fewer threads call MPI in the region."
+                .to_owned()
         })
     }
 

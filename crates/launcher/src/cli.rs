@@ -10,9 +10,9 @@ use std::ffi::OsString;
 const ABOUT: &str = "\
 Runs an MPI program under the mpisee profiler.
 
-The program is not changed or recompiled: a library that counts what each communicator does is preloaded \
-into it. The library has to fit the program's MPI; mpisee picks the one that does. At the end of the run \
-there is a profile directory, which mpisee-through reads.";
+The program stays unchanged: mpisee preloads a library that counts what each communicator does, and
+picks the library that fits the program's MPI. The run leaves a profile directory, which
+mpisee-through reads.";
 
 const EXAMPLES: &str = "\
 EXAMPLES:
@@ -113,12 +113,12 @@ pub fn command() -> Command {
                 .value_name("N")
                 .value_parser(value_parser!(u32).range(1..))
                 .help(
-                    "Run a whole command, `mpirun -n 4 mpisee ./app`, N times, with the profiles in PROGRAM.runs, or in --output \
-                     DIR; what ends in / may have profiles already",
+                    "Run a command (`mpirun -n 4 mpisee ./app`) N times, and write the profiles to PROGRAM.runs or --output DIR; \
+                     a DIR that ends in / may contain profiles",
                 ),
         )
         .arg(Arg::new("watch").long("watch").action(ArgAction::SetTrue).conflicts_with("repeat").help(
-            "Read the job each second while it runs, by one process on each node, for `mpisee-through timeline PROGRAM.timeline`",
+            "Record rates each second by one process per node, for `mpisee-through timeline PROGRAM.timeline`",
         ))
         .arg(
             Arg::new("program")

@@ -15,7 +15,8 @@ pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf,
         return Ok(program);
     }
     Err(format!(
-        "there is no {name} for {} in {}; `cargo xtask dist` builds it for each MPI of which it can read the header",
+        "there is no {name} for {} in {}; `cargo xtask dist` builds one for each MPI whose header it can \
+         read",
         flavour.name,
         installation.folder.display()
     ))
@@ -54,8 +55,8 @@ fn flavour<'i>(
     match (hint, &installation.flavours[..]) {
         (Some(hint), installed) => of_launcher(installed, hint).ok_or_else(|| {
             format!(
-                "{} is set, so this is started by {}, for which no flavour is installed (there are {names}); \
-                 `cargo xtask dist --mpicc PATH` with that MPI's compiler wrapper builds one",
+                "{} is set, so this is started by {}, for which no flavour is installed (there are {names}). \
+                 Build one with that MPI's compiler wrapper: `cargo xtask dist --mpicc PATH`",
                 hint.variable, hint.family
             )
         }),

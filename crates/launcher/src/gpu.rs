@@ -48,7 +48,7 @@ impl Setup<'_> {
         let (tracer, needed) = (self.folder.join(LIBRARY), self.folder.join(needed));
         if let Some(missing) = [&tracer, &needed].into_iter().find(|it| !it.is_file()) {
             return Err(format!(
-                "there is no {}, which `cargo xtask dist` makes where it finds {made_with}",
+                "there is no {}, which `cargo xtask dist` makes if it finds {made_with}",
                 missing.display()
             ));
         }
@@ -69,7 +69,9 @@ impl Setup<'_> {
     /// The same for copies and launches of the host. CUPTI is looked for once more in the program, which may load one.
     pub fn prepare_copies(&self) -> Result<Vec<(&'static str, String)>, String> {
         if self.options.gpu {
-            return Err("--gpu and --gpu-copies cannot be had in one run, since both have NVIDIA's tools watch the driver".to_owned());
+            return Err("--gpu and --gpu-copies exclude each other, because both have NVIDIA's tools watch \
+                        the driver"
+                .to_owned());
         }
         let library = self.folder.join(LIBRARY);
         if !library.is_file() {

@@ -53,8 +53,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let mut standby = None;
     match chosen {
         Ok(Flavour { profiler, .. }) if !can_be_preloaded(profiler) => say_unprofiled(&format_args!(
-            "the path {} has a space or a colon, which LD_PRELOAD cannot hold, so {} runs unprofiled; install \
-             mpisee elsewhere",
+            "the path {} has a space or a colon, which LD_PRELOAD cannot hold, so {} runs unprofiled. \
+             Install mpisee elsewhere",
             profiler.display(),
             run.program.display()
         )),

@@ -24,24 +24,24 @@ EXAMPLES:
                                                          one rank of each of two nodes, both ways
   mpirun -n 64 mpisee-bench halo --dims 8x8 --backend persistent
   mpirun -n 16 mpisee-bench collective allreduce --members 0-7 --members 8-15
-                                                         on two communicators at the same time
-  mpirun -n 4 mpisee-bench ring --memory device          between GPUs, by an MPI that takes their memory
+                                                         two communicators at the same time
+  mpirun -n 4 mpisee-bench ring --memory device          between GPUs, by a GPU-aware MPI
   mpirun -n 4 mpisee-bench stripe --within ipc --backend nccl --sizes 1G
-                                                         between GPUs, by CUDA IPC within nodes and NCCL between them
-  mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  a pattern from a file (docs/bench.md)
-  mpirun -n 8 mpisee-bench network                       models of latency and bandwidth, in network.json
-  mpirun -n 8 mpisee-bench --like app.mpisee             the communication of a program, without its computation
-  mpisee-bench tune app.mpisee -- mpirun -n 8            the algorithms of the MPI that are better for this program";
+                                                         CUDA IPC within nodes, NCCL between them
+  mpirun -n 8 mpisee-bench run stripe.pattern --set g=4  from a file (docs/reference/patterns.md)
+  mpirun -n 8 mpisee-bench network                       latency and bandwidth, in network.json
+  mpirun -n 8 mpisee-bench --like app.mpisee             a program's communication alone
+  mpisee-bench tune app.mpisee -- mpirun -n 8            better algorithms for this program";
 
 const TUNE_EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-bench tune app.mpisee -- mpirun -n 16           try the algorithms, write app.tuned.env
+  mpisee-bench tune app.mpisee -- mpirun -n 16           tries the algorithms, writes app.tuned.env
   mpisee-bench tune app.mpisee --program 'mpirun -n 16 ./app' -- mpirun -n 16
-                                                         then run the program without and with them, in turn
-  . app.tuned.env; mpirun -n 16 ./app                    use them";
+                                                         runs the program without and with them, too
+  . app.tuned.env; mpirun -n 16 ./app                    uses them";
 
-/// Measures what the network gives to MPI programs: patterns of messages and collective operations, or the communication of
-/// a profile.
+/// Measures the network as MPI programs use it: patterns, collectives, or the communication of a
+/// profile.
 #[derive(Debug, Parser)]
 #[command(name = "mpisee-bench", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 #[command(
@@ -52,7 +52,7 @@ struct Line {
     #[command(subcommand)]
     command: Option<Command>,
 
-    /// Replay the communication of this profile without the computation; the result goes into network.json
+    /// Replay the communication of this profile without its computation, and write network.json
     #[arg(long, value_name = "PROFILE")]
     like: Option<PathBuf>,
 
@@ -95,15 +95,16 @@ pub struct GroupArgs {
     #[arg(long, value_name = "N", default_value_t = 2)]
     groups: u32,
 
-    /// Ranks of a group, g (default: all ranks evenly)
+    /// Ranks per group, g (default: all ranks, evenly)
     #[arg(long, value_name = "N")]
     group_size: Option<u32>,
 
-    /// Ranks of a group that take part, k (default: all); several numbers, as 1-4,8, are as many measurements
+    /// Active ranks per group, k (default: all); each number of a list, such as 1-4,8, is a
+    /// measurement
     #[arg(long, value_name = "N")]
     active: Option<RankSet>,
 
-    /// Between which groups; several, as uni,bi, are as many measurements
+    /// Directions between groups; each of a list, such as uni,bi, is a measurement
     #[arg(long, value_enum, value_delimiter = ',', default_value = "uni")]
     direction: Vec<Direction>,
 
@@ -154,25 +155,25 @@ pub enum Command {
         /// The two ranks
         #[arg(long, value_name = "A,B", default_value = "0,1", value_parser = pair)]
         ranks: [u32; 2],
-        /// How they exchange
+        /// Kind of exchange
         #[arg(long, value_enum, default_value_t = Exchange::PingPong)]
         exchange: Exchange,
-        /// Messages in a window of a stream
+        /// Messages per window of a stream
         #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
         window: u32,
         /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
-    /// Each active rank of a group with the one in its place of another group
+    /// Each active rank of a group with the rank at its position in another group
     Rail(GroupArgs),
-    /// The active ranks of the first group to all ranks of the second (the paper's asymmetric pattern)
+    /// Active ranks of the first group to all ranks of the second (CommBench's asymmetric pattern)
     Fan(GroupArgs),
-    /// The active ranks of a group to those of another (the paper's symmetric pattern)
+    /// Active ranks of a group to active ranks of another (CommBench's symmetric pattern)
     Dense(GroupArgs),
     /// Each rank to the next
     Ring {
-        /// The directions
+        /// Directions of the messages
         #[arg(long, value_enum, default_value_t = Around::Uni)]
         direction: Around,
         /// The backend of the messages.
@@ -181,66 +182,71 @@ pub enum Command {
     },
     /// Each rank of a grid to its neighbours
     Halo {
-        /// Ranks along one to three dimensions, as 4x2 (default: an even grid of --ndims)
+        /// Ranks along one to three dimensions, such as 4x2 (default: an even grid of --ndims)
         #[arg(long, value_name = "AxBxC", value_parser = dimensions)]
         dims: Option<Dimensions>,
         /// Number of dimensions
         #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=3))]
         ndims: u32,
-        /// The ends are neighbours
+        /// Make the ends of each dimension neighbours
         #[arg(long)]
         periodic: bool,
         /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
-    /// Each rank to each other one, by messages
+    /// Each rank to all others, by messages
     AllToAll(With),
-    /// From rank 0 to all, through a binomial tree
+    /// From rank 0 to all, along a binomial tree
     Tree(With),
-    /// From one rank of a group to one of the next, in stripes through all ranks of both, in three steps
+    /// From one rank of a group to one of the next, split over all ranks of both, in three steps
     Stripe {
-        /// Ranks of a group (default: half of all)
+        /// Ranks per group (default: half of all)
         #[arg(long, value_name = "N")]
         group_size: Option<u32>,
-        /// Backend of the steps within groups (default: as --backend, which is for the one between groups)
+        /// Backend of the steps within groups (default: --backend, which is for the step between
+        /// groups)
         #[arg(long, value_name = "NAME", value_enum)]
         within: Option<Backend>,
         /// The backend of the messages.
         #[command(flatten)]
         with: With,
     },
-    /// A blocking collective operation of MPI, or of NCCL
+    /// Blocking collective of MPI or NCCL
     Collective {
-        /// The operation: allreduce, alltoallv, … (`all`: each of them)
+        /// Operation: allreduce, alltoallv and others, or all
         #[arg(value_name = "OPERATION")]
         name: String,
-        /// Ranks of a communicator, as 0-3,8 (default: all); repeated, several communicators at the same time
+        /// Ranks of a communicator, such as 0-3,8 (default: all); repeat it for several
+        /// communicators at once
         #[arg(long, value_name = "RANKS")]
         members: Vec<RankSet>,
         /// Position of the root among the members
         #[arg(long, value_name = "N", default_value_t = 0)]
         root: u32,
-        /// Library that carries it out
+        /// Library of the collective
         #[arg(long, value_name = "NAME", value_enum, default_value_t = Library::Mpi)]
         backend: Library,
     },
     /// Patterns from files
     Run {
-        /// The files
+        /// Pattern files
         #[arg(required = true)]
         files: Vec<PathBuf>,
-        /// A value in place of that of a `let` (repeatable)
+        /// Value for a `let` of the patterns; repeatable
         #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
         set: Vec<(String, i64)>,
     },
-    /// Models of latency and bandwidth by size, for each class of pairs of ranks
+    /// Models of latency and bandwidth by message size, for each class of pairs of ranks
     Network(With),
-    /// Choose the MPI's algorithms for the collectives of a profile that cost most, by runs that it starts itself
+    /// Choose the MPI's algorithms for the costliest collectives of a profile
     ///
-    /// Replays them under each algorithm that the MPI offers, in turn, and keeps the fastest where fresh pairs of runs of exactly the result
-    /// show it by an interval of 95 % that excludes no difference. app.tuned.env then has variables for the shell, and
-    /// app.tuned.rules what variables cannot say, rules for Open MPI or selections for MPICH. Start it without mpirun, which it is given behind `--`.
+    /// Replays the collectives under each algorithm of the MPI, in runs that it starts itself.
+    /// Start it without mpirun, and give the launcher behind `--`. A choice is kept if fresh pairs
+    /// of runs confirm it: the 95 % interval of the difference excludes zero.
+    ///
+    /// The file app.tuned.env has variables for the shell. If variables are not enough,
+    /// app.tuned.rules has rules for Open MPI, or selections for MPICH. See docs/how-to/network.md.
     #[command(override_usage = "mpisee-bench tune PROFILE [OPTIONS] -- mpirun …", after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
     /// One run of tune.

@@ -108,7 +108,7 @@ impl Collective {
     }
 
     /// The bytes that have to be moved at the least for blocks of `bytes`, over all members: the rule of the profile's
-    /// volumes (docs/volumes.md).
+    /// volumes (docs/explanation/bytes-and-times.md).
     pub fn moved(self, bytes: u64, members: u64) -> u64 {
         use Collective::*;
         let blocks = match self {

@@ -160,8 +160,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "output",
         value: "DIR",
         default: "PROGRAM.mpisee",
-        help: "Profile directory to write, or, ending in /, the folder for it; a number is added if it exists. \
-               With Python, PROGRAM is the script or module",
+        help: "Profile directory to write, or the folder for it (ending in /); a number is added \
+               if it exists; with Python, PROGRAM is the script or module",
         apply: |options, text| {
             if text.is_empty() {
                 return Err("is empty".to_owned());
@@ -177,7 +177,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "record",
         value: "on|off",
         default: "on",
-        help: "Record from the start; if off, from the first MPI_Pcontrol(1) on",
+        help: "Record from the start; if off, from MPI_Pcontrol(1) or mpisee-through record on",
         apply: |options, text| on_or_off(text).map(|on| options.record = on),
     },
     Setting {
@@ -185,7 +185,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "segments",
         value: "DIR",
         default: "/dev/shm",
-        help: "Where each rank keeps its counters while it runs; a file system in memory",
+        help: "Directory for the counters of each rank while it runs, on a file system in memory",
         apply: |options, text| {
             let path = from_text(text);
             if !path.is_absolute() {
@@ -200,7 +200,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "clock",
         value: "auto|monotonic",
         default: "auto",
-        help: "Clock that measures time: the time-stamp counter if it is reliable, else the monotonic clock",
+        help: "Clock for times; auto is the time-stamp counter if it is reliable, else the \
+               monotonic clock",
         apply: |options, text| {
             options.clock = match text {
                 "auto" => ClockChoice::Auto,
@@ -215,7 +216,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "alike",
         value: "N",
         default: "1000",
-        help: "Communicators of one kind (parent, creating call, group) that get a row each; further ones share one",
+        help: "Communicators of one kind (parent, creating call, group) that get a row each; \
+               further ones share a row",
         apply: |options, text| match text.parse() {
             Ok(alike @ 1..=1_000_000) => {
                 options.alike = alike;
@@ -240,7 +242,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "fold",
         value: "N",
         default: "4096",
-        help: "Aggregate over ranks, and over communicators of one shape, in jobs with more than N ranks",
+        help: "Aggregate over ranks, and over communicators of one shape, in jobs with more than \
+               N ranks",
         apply: |options, text| {
             options.fold = text.parse().map_err(|_| "is not a number of ranks".to_owned())?;
             Ok(())
@@ -251,7 +254,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "instances",
         value: "N|all",
         default: "256",
-        help: "Keep the begin and end of N calls of each collective on each communicator, for `waits`; 0 keeps none",
+        help: "Keep the begin and end of N calls of each collective on each communicator, for \
+               `waits`; 0 keeps none",
         apply: |options, text| {
             options.instances = match text {
                 "all" => u64::MAX,
@@ -265,7 +269,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "messages",
         value: "N|all",
         default: "256",
-        help: "Keep the send and receive times of N messages per sender, receiver and tag, for `waits`; 0 keeps none",
+        help: "Keep the send and receive times of N messages per sender, receiver and tag, for \
+               `waits`; 0 keeps none",
         apply: |options, text| {
             options.messages = match text {
                 "all" => u64::MAX,
@@ -293,7 +298,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "collect",
         value: "auto|tree",
         default: "auto",
-        help: "How rows are collected: auto reads the segments on one node and uses a tree across nodes; tree always uses the tree",
+        help: "Collect rows from the segments on one node and by a tree across nodes (auto), or \
+               always by a tree",
         apply: |options, text| {
             options.collect = match text {
                 "auto" => Collect::Auto,
@@ -316,7 +322,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu",
         value: "on|off",
         default: "off",
-        help: "Count what GPU kernels access on other devices, in other ranks and on the host; experimental: tested on H100 and H200 only",
+        help: "Count accesses of GPU kernels to other devices, other ranks and the host; \
+               experimental: tested on H100 and H200 only",
         apply: |options, text| on_or_off(text).map(|on| options.gpu = on),
     },
     Setting {
@@ -324,7 +331,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-backend",
         value: "sanitizer|nvbit",
         default: "sanitizer",
-        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with it; experimental: NVBit has not run on a GPU",
+        help: "Tool that instruments kernels: CUDA's Sanitizer, or NVBit if mpisee was built with \
+               it; experimental: NVBit tested on H200 only",
         apply: |options, text| {
             options.gpu_backend = match text {
                 "sanitizer" => GpuBackend::Sanitizer,
@@ -358,7 +366,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-intervals",
         value: "N",
         default: "1",
-        help: "Count one in N of the intervals between the program's waits for the GPU, and scale; in the others kernels run as they were compiled",
+        help: "Count one in N of the intervals between the program's waits for the GPU, and \
+               scale; kernels of other intervals run unpatched",
         apply: |options, text| one_in(text).map(|n| options.gpu_intervals = n),
     },
     Setting {
@@ -366,7 +375,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-records",
         value: "DIR",
         default: "off",
-        help: "Write a record of every access to DIR, a file per process; large and slow; experimental",
+        help: "Write a record of every access to DIR, one file per process; large, slow and \
+               experimental",
         apply: |options, text| {
             if text.is_empty() {
                 return Err("is neither off nor the name of a directory".to_owned());
@@ -380,7 +390,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-sanitizer",
         value: "FILE",
         default: "auto",
-        help: "libsanitizer-public.so of CUDA 13.0 or later; auto: below CUDA_HOME or where CUDA is installed",
+        help: "libsanitizer-public.so of CUDA 13.0 or later; auto: below CUDA_HOME or where CUDA \
+               is installed",
         apply: |options, text| {
             let path = from_text(text);
             if text != "auto" && !path.is_absolute() {
@@ -395,7 +406,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-copies",
         value: "on|off",
         default: "off",
-        help: "Count the program's copies between host and GPUs, its launches, and which copies were for MPI alone; not with --gpu",
+        help: "Count copies between host and GPUs, launches, and copies made for MPI alone; not \
+               with --gpu",
         apply: |options, text| on_or_off(text).map(|on| options.gpu_copies = on),
     },
     Setting {
@@ -403,7 +415,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "gpu-cupti",
         value: "FILE",
         default: "auto",
-        help: "libcupti.so.13 or .12 for --gpu-copies; auto: the one that the program loads, else below CUDA_HOME, where CUDA is installed, or of Python's packages",
+        help: "libcupti.so.13 or .12 for --gpu-copies; auto: the program's own, else below \
+               CUDA_HOME, where CUDA is installed, or of Python's packages",
         apply: |options, text| {
             let path = from_text(text);
             if text != "auto" && !path.is_absolute() {
@@ -418,7 +431,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "mpi-t",
         value: "PATTERNS|list",
         default: "off",
-        help: "Read the MPI library's own performance variables of these names, 'pml_*,coll_*'; list lists them, without a program",
+        help: "Read performance variables of the MPI library by name, such as 'pml_*,coll_*'; \
+               list shows them without a program",
         apply: |options, text| {
             if text.split(',').any(|pattern| pattern.trim().is_empty()) {
                 return Err("has an empty pattern".to_owned());
@@ -432,7 +446,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "nccl",
         value: "auto|on|off",
         default: "auto",
-        help: "Count NCCL's and RCCL's communicators; auto: in programs that are linked with one; on: also where it is loaded while the program runs, as by Python; not yet run between GPUs",
+        help: "Count communicators of NCCL and RCCL in programs linked with them (auto), or also \
+               if they are loaded later, as by Python (on); untested between GPUs",
         apply: |options, text| {
             options.nccl = match (text, on_or_off(text)) {
                 ("auto", _) => Nccl::Auto,
@@ -448,7 +463,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "nccl-gpu-time",
         value: "on|off",
         default: "off",
-        help: "Measure how long the GPU works on each call of NCCL, by two of CUDA's events in its stream, and count these calls (--nccl on); experimental: not yet run on a GPU",
+        help: "Measure the GPU's time in each NCCL call by two CUDA events, and count these calls \
+               (--nccl on); experimental: tested on H200 only",
         apply: |options, text| on_or_off(text).map(|on| options.nccl_gpu_time = on),
     },
     Setting {
@@ -456,7 +472,8 @@ pub const SETTINGS: &[Setting] = &[
         option: "wait",
         value: "SECONDS",
         default: "300",
-        help: "How long MPI_Finalize waits for ranks on other nodes, which may run without the profiler; after that each node writes its own profile",
+        help: "Time that MPI_Finalize waits for ranks on other nodes, which may lack the \
+               profiler; then each node writes its own profile",
         apply: |options, text| {
             options.wait_s = text.parse().map_err(|_| "is not a number of seconds".to_owned())?;
             Ok(())
@@ -534,7 +551,7 @@ pub const SERVER: &str = "MPISEE_SERVE";
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
 /// Variables that are no options: those of the launcher and of `mpisee-through`, and two for developers of the GPU tracer, of which
-/// docs/gpu-kernels.md has the one, tools/overhead/gpu_cost.cu the other.
+/// docs/explanation/gpu-tracing.md has the one, tools/overhead/gpu_cost.cu the other.
 const NO_OPTIONS: [&str; 10] = [
     LAUNCHED,
     START_FOLDER,

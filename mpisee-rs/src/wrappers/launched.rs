@@ -149,8 +149,8 @@ fn say_if_unprofiled() {
     }
     if WAITED_FOR_MPI.load(Ordering::Relaxed) {
         return say(format_args!(
-            "{name} made communicators of NCCL, of which nothing is recorded: an MPI is loaded that it has not initialised, and no \
-             torchrun started it"
+            "nothing is recorded of the communicators of NCCL that {name} made: an MPI is loaded and not \
+             initialised, and no torchrun started the program"
         ));
     }
     if let Some(left) = left() {
@@ -158,22 +158,24 @@ fn say_if_unprofiled() {
     }
     if mpi_is_initialised() {
         return say(format_args!(
-            "no profile was written: {name} called MPI, and its call of MPI_Init did not reach the profiler; another PMPI tool loaded \
-             before it, RTLD_DEEPBIND, dlmopen and dlsym have this effect (docs/limitations.md)"
+            "no profile was written: {name} called MPI, and its call of MPI_Init did not reach the profiler. \
+             Possible causes are another PMPI tool loaded before mpisee, RTLD_DEEPBIND, dlmopen and dlsym \
+             (docs/reference/limitations.md)"
         ));
     }
     if has_hidden_mpi() {
         return say(format_args!(
-            "no profile was written: {name} has loaded MPI by dlmopen, in a name space from which no call reaches the profiler \
-             (docs/limitations.md)"
+            "no profile was written: {name} has loaded MPI by dlmopen, and no call from that name space \
+             reaches the profiler (docs/reference/limitations.md)"
         ));
     }
     let counts_nccl = std::env::var_os("LD_PRELOAD")
         .is_some_and(|all| all.as_encoded_bytes().windows(NCCL.len()).any(|part| part == NCCL));
     if counts_nccl && objects::named(|file| file.starts_with(b"libcuda.so")).is_some() {
         return say(format_args!(
-            "no call of NCCL was seen in {name} itself, which has used CUDA, so there is no profile of it; an NCCL that is linked \
-             statically, or whose functions are asked of the library, is not seen"
+            "no call of NCCL was seen in {name} itself, so there is no profile of this program, which has \
+             used CUDA. The profiler does not see an NCCL that is linked statically, or whose functions are \
+             asked of the library"
         ));
     }
     // One that it has not waited for may record yet. The standby sees that, and says later what there is to say.
@@ -254,7 +256,8 @@ impl Left {
         let (what, processes_left, folder) = match self {
             Left::BeforeExec { folder, .. } => (
                 format!(
-                    "of what ran before {name} in its process, and ended by exec, the counts are left: for a profile, run"
+                    "the counts are left of the program that ran before {name} in its process and ended by \
+                     exec; for a profile, run"
                 ),
                 &own[..],
                 folder,
@@ -269,15 +272,15 @@ impl Left {
             ),
             Left::ByProcesses { folder, one_each, ended, before_exit, .. } => {
                 let before_exit = match before_exit {
-                    all if all == ended && *all == 1 => ", and that ended before its exit".to_owned(),
-                    all if all == ended => ", and that ended before their exit".to_owned(),
+                    all if all == ended && *all == 1 => " and that ended before its exit".to_owned(),
+                    all if all == ended => " and that ended before their exit".to_owned(),
                     0 => String::new(),
                     some => format!(", of which {some} ended before the exit"),
                 };
                 let ended = processes(*ended);
                 (
                     format!(
-                        "of {ended} that {name} started{before_exit}, the counts are left: for a profile, run"
+                        "the counts are left of {ended} that {name} started{before_exit}; for a profile, run"
                     ),
                     one_each.as_slice(),
                     folder,

@@ -76,11 +76,11 @@ impl Compared {
         let interval = self.interval(siblings).map_or(String::new(), |interval| format!(", {interval}"));
         Some(match siblings.low > 0.0 {
             true => format!(
-                "as far as they communicate at the same time, the siblings share {shared} ({}{interval})",
+                "siblings that communicate at the same time share {shared} ({}{interval})",
                 self.percent(siblings.total)
             ),
             false => format!(
-                "whether the siblings share {shared} (0 to {}) is within the spread of the replay",
+                "the siblings may share {shared} (0 to {}, within the spread of the replay)",
                 self.percent(siblings.high)
             ),
         })
@@ -91,7 +91,8 @@ impl Compared {
         let (share, interval) = (self.percent(waiting.total), self.interval(waiting));
         match (self.is_of_all_sizes, interval) {
             (true, Some(interval)) if self.share(waiting.high) >= NAMED => Some(format!(
-                "waiting is {share} if it is as in all sizes of the call together (measured; of this size {interval})"
+                "waiting is {share} if this size waits as all sizes of the call together (measured; of this \
+                 size {interval})"
             )),
             (_, Some(interval)) if self.share(waiting.total) >= NAMED => {
                 Some(format!("waiting is {share} (measured, {interval})"))
@@ -106,29 +107,42 @@ impl Compared {
         let Compared { replay, parts, .. } = self;
         Some(match self.doubt {
             Some(Doubt::Blocks) => {
-                "the replay has equally long blocks, and the program may have had others, so what the network takes is not known".to_owned()
+                "the part of the network is unknown, because the replay has equally long blocks and the \
+                 program may have had others"
+                    .to_owned()
             }
             Some(Doubt::Disturbed) => format!(
-                "the replay was disturbed (its middle half spreads over {:.0} % of the median), so measure it again on cores that nobody else uses",
+                "the replay was disturbed (its middle half spreads over {:.0} % of the median); replay again \
+                 on cores that nobody else uses",
                 100.0 * replay.together_spread.max(replay.alone_spread)
             ),
-            Some(Doubt::NoCore) => "the replay lacked cores, so what the network takes is not known".to_owned(),
+            Some(Doubt::NoCore) => {
+                "the part of the network is unknown, because the replay lacked cores".to_owned()
+            }
             Some(Doubt::Few) => format!(
-                "the replay has fewer than {} repetitions, so what the network takes is not known",
+                "the part of the network is unknown, because the replay has fewer than {} repetitions",
                 Doubt::FEWEST
             ),
             Some(Doubt::OtherMpi) => "the replay is by another MPI".to_owned(),
             Some(Doubt::OtherSizes) => format!(
-                "the replay is of another run of this command, whose calls moved {} and not {} each, so make one of this profile",
+                "the replay is of another run of this command, whose calls moved {} and not {} each; replay \
+                 this profile",
                 human_bytes(mean_bytes(replay).unwrap_or_default() as u64),
                 human_bytes(self.recorded.bytes / self.recorded.calls.max(1))
             ),
             Some(Doubt::Longer) => match replay.call == MESSAGES {
-                true => "the replay, whose messages have the mean sizes of the program's, took longer than the program, so what the network takes is not known",
-                false => "the replay took longer than the program, so measure it again on cores that nobody else uses",
+                true => {
+                    "the part of the network is unknown, because a replay with messages of mean sizes took \
+                     longer than the program"
+                }
+                false => {
+                    "the replay took longer than the program; replay again on cores that nobody else uses"
+                }
             }
             .to_owned(),
-            None if self.share(parts.rest_s) >= NAMED => format!("{} are not explained", self.percent(parts.rest_s)),
+            None if self.share(parts.rest_s) >= NAMED => {
+                format!("{} are not explained", self.percent(parts.rest_s))
+            }
             None => return None,
         })
     }

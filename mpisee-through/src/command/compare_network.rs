@@ -12,25 +12,28 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpirun -n 16 mpisee-bench --like app.mpisee               replay the communication of app.mpisee, on as many ranks
-  mpisee-through compare-network app.mpisee network.json    what is waiting, what is the network, what are siblings?
+  mpirun -n 16 mpisee-bench --like app.mpisee               replays the communication of app.mpisee
+  mpisee-through compare-network app.mpisee network.json    waiting, network, siblings, and the rest
   mpisee-through compare-network app.mpisee network.json --format csv";
 
-/// Operations of a profile beside their replay without computation (mpisee-bench --like): what is waiting, what the network.
+/// A profile beside its replay: what is waiting, what is the network
 ///
-/// Time is that of all ranks in the program. It is divided in four: Waiting for other ranks, as sampled in the run; Network, what the
-/// operation takes when its communicator has the network to itself; Siblings, what it takes longer when all communicators of the
-/// family communicate at once; and Rest, what is not explained: other traffic at the same time, cold caches, waiting that no sample
-/// shows. Of operations with vectors of lengths (MPI_Alltoallv), all that is no waiting is not explained, since their blocks are replayed as
-/// equally long. The waiting has a 95 % interval, network and siblings have one as wide as the middle half of the repetitions: in CSV and JSON as
-/// columns, and in the sentences. Rate is the volume by the time without waiting, At once and Alone that of the replay, for each rank.
+/// Time is that of all ranks in the program. Waiting, Network, Siblings and Rest add up to it.
+/// Waiting is for other ranks, from the samples of the run. Network is the replay with one
+/// communicator at a time. Siblings is the extra time when the whole family communicates at once.
+/// Rest is unexplained. Rate is the volume divided by the time without waiting, per rank. At once
+/// and Alone are the rates of the replay.
+///
+/// Waiting has a 95 % interval. Network and Siblings have one as wide as the middle half of the
+/// repetitions. CSV, JSON and the sentences have the intervals. Calls with a vector of lengths,
+/// such as MPI_Alltoallv, have no Network and no Siblings. See docs/how-to/network.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CompareNetworkArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// The file with the replay of this profile, of mpisee-bench --like
+    /// File with the replay of this profile, from mpisee-bench --like
     network: PathBuf,
 
     #[command(flatten)]

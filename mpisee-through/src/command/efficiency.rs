@@ -10,6 +10,7 @@ use crate::cores;
 use crate::family_rows::{EACH_HINT, FamilyArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
+use crate::next_step;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::units::{count, time};
@@ -24,58 +25,42 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through efficiency app.mpisee                        the run, its regions, the communicators' parts
-  mpisee-through efficiency app.mpisee --format csv           run and regions, for other programs
-  mpisee-through efficiency app.mpisee --loss --format csv    the communicators' parts
-  mpisee-through efficiency app.mpisee --network network.json also what of it the network takes, by mpisee-bench --like";
+  mpisee-through efficiency app.mpisee                           run, regions, communicators
+  mpisee-through efficiency app.mpisee --format csv              run and regions, for scripts
+  mpisee-through efficiency app.mpisee --loss --format csv       loss of communicators
+  mpisee-through efficiency app.mpisee --network network.json    with a replay of mpisee-bench";
 
-/// Parallel efficiency, load balance and communication efficiency, and what each communicator costs
+/// Parallel efficiency, load balance, and the cost of each communicator
 ///
-/// Useful time is what a rank spends on a core outside of MPI; runtime is the wall time of the
-/// longest rank.
+/// Useful time is the time of a rank on a core outside of MPI. Runtime is the wall time of the
+/// longest rank. The metrics are those of the POP project, and core availability:
 ///
-/// parallel efficiency (PE) = mean useful time / runtime = LB x CA x CE
-/// load balance (LB) = mean useful time / largest useful time
-/// core availability (CA) = largest useful time / largest time outside of MPI
-/// communication efficiency (CE) = largest time outside of MPI / runtime = SerE x TE
-/// serialisation efficiency (SerE) = largest time outside of MPI / runtime without transfers
-/// transfer efficiency (TE) = runtime without transfers / runtime
+/// - parallel efficiency (PE) = mean useful time / runtime = LB x CA x CE
+/// - load balance (LB) = mean useful time / largest useful time
+/// - core availability (CA) = largest useful time / largest time outside of MPI
+/// - communication efficiency (CE) = largest time outside of MPI / runtime = SerE x TE
+/// - serialisation efficiency (SerE) = largest time outside of MPI / runtime without transfers
+/// - transfer efficiency (TE) = runtime without transfers / runtime
 ///
-/// These are the metrics of the POP project, which presumes a core for each rank: there, CA is 1.
-/// The kernel measures how long ranks waited for a core, in MPI or outside of it. Values take it as
-/// spread evenly over both; where that matters, PE, LB and CA have their ends, too: 15.2 (12.3 to
-/// 17.0). Where the ends are far apart they are shown alone, as are those of useful time.
+/// Intervals, such as 15.2 (12.3 to 17.0), show what the profile leaves open. It may be how ranks
+/// waited for cores, or how long they waited for each other. Regions have no SerE and TE.
 ///
-/// The runtime without transfers is the largest sum, over ranks, of a rank's time outside of MPI
-/// and what it waited for others as mpisee-through waits measures it, where POP simulates an ideal
-/// network. Intervals are those of the waiting. Time in MPI that was not measured may be either:
-/// where that makes 1 % of the runtime or more, there are bounds alone (60.0 to 95.0). Regions have
-/// no SerE and TE, since arrivals are not known by region.
-///
-/// The time of a rank is the mean of its threads that call MPI, in a region of those that call there. An older profile does not tell how
-/// many these are: if they were in MPI at once, efficiencies are empty.
-///
-/// The loss, 1 - PE, is the sum of the communicators' parts, of the time that ranks wait for a core
-/// outside of MPI, and of the time that they wait in MPI_Finalize for the last ones, if they came
-/// there: all by threads x runtime (% of run). The last ones are named where up to half of the
-/// ranks caused 80 % of it. Imbalance % is the part of a communicator's time that its members spent
-/// beyond the one that spent least: mostly waiting for others. Waiting, Transfer and Not measured
-/// are its time. Like communicators share a row (W_s2.*); Each is the time of the ones with least
-/// and most. docs/questions.md has the source.
-///
-/// Where network.json beside the profile, or --network, has a replay of its communication (mpisee-bench
-/// --like), the transfer of its operations is split as compare-network does: what the network takes,
-/// siblings that communicate at once, and what is not explained.
+/// The loss, 1 - PE, is the sum of % of run over all rows. Rows are communicators, waiting for a
+/// core outside of MPI, and waiting in MPI_Finalize. Imbalance % is the part of a communicator's
+/// time beyond the member with least time. Waiting, Transfer and Not measured add up to its time.
+/// Like communicators share a row; Each is the time of the ones with least and most. With a replay
+/// (--network), the transfer is split as in compare-network. See docs/explanation/efficiency.md for
+/// all definitions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct EfficiencyArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
     shown: Shown,
 
-    /// Only the communicators' parts in the loss (default: run and regions before them)
+    /// Show only the loss of communicators (default: run and regions before it)
     #[arg(long)]
     loss: bool,
 
@@ -296,7 +281,9 @@ fn ratio(part: f64, all: f64) -> Option<f64> {
 pub fn run(args: &EfficiencyArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     view.need_mpi("efficiency of MPI")?;
-    answer(args, &view)?.write(&args.output)
+    let mut answer = answer(args, &view)?;
+    answer.next = next_step::line(view.profile(), "advise", "what costs most, and what to try");
+    answer.write(&args.output)
 }
 
 /// The answer of the command.
@@ -339,7 +326,8 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
 }
 
 /// The note on programs that use NCCL.
-const NCCL_IS_USEFUL: &str = "Useful time is all time outside of MPI: calls of NCCL are in it, and waiting for GPUs and for NCCL's work on them.";
+const NCCL_IS_USEFUL: &str = "Useful time is all time outside of MPI. Useful time includes calls of NCCL, \
+                              and waiting for GPUs and for NCCL's work on GPUs.";
 
 /// Operations below this part of the run are not shown beside a replay.
 const COMPARED_OF_RUN: f64 = 0.01;
@@ -369,7 +357,7 @@ fn beside(
     let more = match operations.len().saturating_sub(most) {
         0 => String::new(),
         more => format!(
-            "\n{} of the replay beside the profile: mpisee-through compare-network has all.\n",
+            "\nThe replay beside the profile has {}; mpisee-through compare-network shows all.\n",
             count(more as u64, "more operation")
         ),
     };
@@ -380,29 +368,30 @@ fn beside(
 fn limits(view: &ProfileView, all: &Efficiency) -> Vec<String> {
     let mut sentences = Vec::new();
     if all.is_unrecorded {
-        sentences.push(
-            "No MPI call was recorded, so that the time in MPI and the efficiencies are unknown.".to_owned(),
-        );
+        sentences.push("MPI time and efficiencies are unknown, because no MPI call was recorded.".to_owned());
     } else if view.run().recording_was_off {
         sentences.push(
-            "MPI calls while recording was off count as useful time: PE and CE are upper bounds, the loss is a lower bound."
+            "MPI calls while recording was off count as useful time. PE and CE are upper bounds; the loss is \
+             a lower bound."
                 .to_owned(),
         );
     }
     if all.useful.is_unknown {
         sentences.push(
-            "Threads were in MPI at once, and the profile does not tell how many: their time outside of MPI and the efficiencies are unknown."
+            "Time outside of MPI and efficiencies are unknown: the profile does not tell how many threads \
+             were in MPI at once."
                 .to_owned(),
         );
     } else if all.useful.most_threads > 1 {
         sentences.push(format!(
-            "Up to {} threads of a rank call MPI: the time of a rank is the mean of these.",
+            "Up to {} threads of a rank call MPI. The time of a rank is the mean of these threads.",
             all.useful.most_threads
         ));
     }
     if let Some(lack) = cores::lack(view.processes(), |_| true) {
         sentences.push(format!(
-            "{}. Useful time excludes the part of this outside of MPI (CA %). The part is estimated as evenly spread; the intervals of PE, LB and CA show its limits.",
+            "{}. Useful time excludes the part of this wait outside of MPI (CA %). The part is estimated as \
+             evenly spread; intervals of PE, LB and CA show its limits.",
             lack.sentence()
         ));
     }
@@ -416,9 +405,7 @@ fn missing(view: &ProfileView, all: &Efficiency, no_samples: Option<&str>) -> Op
         return None;
     }
     let split = match (view.run().recording_was_off, no_samples) {
-        (true, _) => {
-            Some("recording was off for a time, so that calls have times of arrival and no duration")
-        }
+        (true, _) => Some("recording was off for a time, in which calls have arrival times and no durations"),
         (false, why) => why,
     };
     let split = split.map(|why| format!("SerE and TE are unknown: {}.", why.trim_end_matches('.')));

@@ -14,19 +14,19 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpirun -n 2 mpisee --gpu --gpu-records halo ./app     one file for each process: halo/HOST-PID.zst
+  mpirun -n 2 mpisee --gpu --gpu-records halo ./app     a file per process: halo/HOST-PID.zst
   mpisee-through gpu-records halo/node1-4711.zst > accesses.csv";
 
-/// Every access of the GPU kernels of a process, as CSV; experimental.
+/// Every access of a process's GPU kernels, as CSV (experimental)
 ///
-/// Experimental: no records of a real GPU have been read yet.
-///
-/// A row is what lanes of a warp accessed at once in one allocation. LANES is their mask, in hexadecimal; OFFSETS are
-/// where in the allocation, lowest lane first, in bytes, or for a copy of any length (width 0) its offset and its bytes.
+/// A row is one access by the lanes of a warp, in one allocation. The column lanes is the mask of
+/// the lanes, in hexadecimal. The column offsets has bytes from the start of the allocation, lowest
+/// lane first. For a copy of any length (width 0), it has the offset and the bytes of the copy.
+/// Notes on standard error count missing records. See docs/how-to/gpu-kernels.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GpuRecordsArgs {
-    /// A file that `mpisee --gpu-records` left
+    /// File of `mpisee --gpu-records`
     file: PathBuf,
 }
 

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 /// The directory of segments, as an option.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SegmentsArgs {
-    /// Where the segments are: the DIR of mpisee --segments (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
+    /// Directory of the segments, as for mpisee --segments (default: MPISEE_SEGMENTS, else
+    /// /dev/shm)
     #[arg(long, value_name = "DIR")]
     segments: Option<PathBuf>,
 }

@@ -23,27 +23,30 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through locality app.mpisee                   communicators with most time
-  mpisee-through locality app.mpisee --scattered       those that would fit a node and are on several
+  mpisee-through locality app.mpisee --scattered       those that fit on a node and span several
   mpisee-through locality app.mpisee --each            a row for each communicator
   mpisee-through locality app.mpisee --comm 'W_s2.*' --format csv";
 
-/// Traffic of each communicator within nodes and across nodes.
+/// Traffic within and between nodes, per communicator
 ///
-/// % of pairs is the part of all pairs of members that are on one node, which is the share that uniform all-to-all
-/// traffic would have within nodes. % of P2P is the part of the bytes of point-to-point messages that stayed on a node.
-/// Collective is the volume of collectives; where it went depends on the algorithm and is not recorded. FITS marks
-/// communicators on several nodes that have no more members than one node of the run has ranks. Of like communicators, which
-/// share a row, times and bytes are sums, and % of pairs is of the pairs of all.
+/// % of P2P is the part of point-to-point bytes that stayed on a node. % of pairs is the part of
+/// the pairs of members that are on one node. Uniform traffic would have this part on nodes.
+/// Collective is the volume of collectives. Their routes depend on the algorithm and are not
+/// recorded.
+///
+/// FITS marks communicators on several nodes that have no more members than one node of the run has
+/// ranks. Like communicators share a row: times and bytes are sums, % of pairs is over all their
+/// pairs. See docs/explanation/efficiency.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LocalityArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
     shown: Shown,
 
-    /// Only communicators that would fit a node and are on several (default: all)
+    /// Show only communicators that would fit on a node and span several (default: all)
     #[arg(long)]
     scattered: bool,
 
@@ -202,7 +205,7 @@ pub fn run(args: &LocalityArgs) -> Result<Outcome> {
 
 /// The answer of the command.
 pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
-    view.need_mpi("message between nodes")?;
+    view.need_mpi("messages between nodes")?;
     view.need(Lacking::Peers)?;
     let (nodes, largest) = nodes(view.ranks("between which nodes messages went")?);
     no_match::need_chosen(view, &args.filter)?;

@@ -3,6 +3,7 @@
 use super::Outcome;
 use crate::filter::{CallFilter, kind_name};
 use crate::group::seconds;
+use crate::next_step;
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::several_comms;
@@ -18,27 +19,26 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through ops app.mpisee                       where the MPI time goes, by operation
-  mpisee-through ops app.mpisee --comm 'W_s2.*'       on some communicators
+  mpisee-through ops app.mpisee                   where the MPI time goes, by operation
+  mpisee-through ops app.mpisee --comm 'W_s2.*'   on some communicators
   mpisee-through ops app.mpisee --kind collective --sort calls
   mpisee-through ops app.mpisee --region 'solver*' --format csv";
 
-/// The operations over all communicators: time over ranks, share of the MPI time, volume, calls.
+/// Operations over all communicators: time, volume, calls
 ///
-/// Mean, Min and Max are over all ranks of the run (or those of --ranks); a rank that did not use the operation
-/// counts as 0 s. % of MPI is the mean by the mean MPI time of these ranks, whatever else is filtered. Per call is the
-/// mean time of one call, Longest the longest call of any rank. Volume (bytes) and Calls are sums over ranks.
+/// Mean, Min and Max are the time of a rank, over all ranks of the run or those of --ranks. A rank
+/// without such calls counts as 0 s. % of MPI is Mean relative to the mean MPI time of these ranks,
+/// whatever the other filters. Per call is the mean time of a call. Longest is the longest call of
+/// any rank. Volume (bytes) and Calls are sums over ranks.
 ///
-/// Volume is the bytes that a send sent or a receive received, of MPI_Sendrecv both; of a collective each rank's part of the least
-/// that has to be moved. A message is on the row of its send and on that of its receive.
-///
-/// A completion of requests on several communicators (MPI_Waitall, MPI_Testsome, ...), and an MPI_Startall of such, counts as
-/// one call on each of these, with a part of its time. Summed over communicators these are more and shorter calls than the program made,
-/// which Calls, Per call and Longest do not show; a sentence below the table names such operations. Times are right.
+/// A message is on the row of its send and on that of its receive. MPI_Waitall and its kind count
+/// as one call on each communicator of their requests, with a part of the time. Calls, Per call and
+/// Longest then show more and shorter calls than the program made. A sentence below the table names
+/// such operations. See docs/explanation/bytes-and-times.md for the rules.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OpsArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
@@ -116,6 +116,7 @@ pub fn run(args: &OpsArgs) -> Result<Outcome> {
     answer.caveats.extend(of_nccl);
     answer.caveats.extend(view.note_on_waits(&args.filter));
     answer.closing = closing;
+    answer.next = next_step::line(view.profile(), "sizes", "how long the messages of each operation are");
     answer.values = vec![("note_on_calls", note.as_deref().map_or(Value::Nothing, Value::from))];
     answer.write(&args.output)
 }

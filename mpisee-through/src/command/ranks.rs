@@ -24,39 +24,42 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through ranks app.mpisee                         the ranks with most time in MPI
-  mpisee-through ranks app.mpisee --sort wait --top 5     those with most of their wall time in MPI
-  mpisee-through ranks app.mpisee --sort no-core          those that were ready to run and had no core
+  mpisee-through ranks app.mpisee                         ranks with most time in MPI
+  mpisee-through ranks app.mpisee --sort wait --top 5     largest part of wall time in MPI
+  mpisee-through ranks app.mpisee --sort no-core          ready to run, without a core
   mpisee-through ranks app.mpisee --by node               nodes, with their ranks and cores
-  mpisee-through ranks app.mpisee --by gpu                the GPU of each rank, and whether its cores are near
+  mpisee-through ranks app.mpisee --by gpu                GPU of each rank, and its distance
   mpisee-through ranks app.mpisee --comm 'W_s2.*' --all   time on some communicators, every rank
-  mpisee-through ranks app.mpisee --format csv            for other programs";
+  mpisee-through ranks app.mpisee --format csv            for scripts";
 
-/// The processes: where they ran, their time in MPI, volume, calls, and the operation that took most of it.
+/// Ranks: node, time in MPI, volume, and the busiest operation
 ///
-/// With filters, times, volume and calls are those of the chosen calls. Volume and calls are of MPI and of NCCL, whose time
-/// on the host has a column of its own, NCCL, if there is any. % of wall is MPI time by wall time of the rank. % on CPU is the rank's time on cores by its wall time, over all of its threads. % no core is the time in which
-/// it was ready to run and had no core: of several ranks on one core, or more threads than cores; CPUS, which it may use,
-/// are shown if some rank lacked a core. With --by node, and in a profile with sums over ranks, each node is a row, and
-/// there are no filters. With --by gpu each rank and GPU that it used is a row, with the NUMA nodes of both, and the network
-/// adapter that is nearest to the GPU; in a profile with sums over ranks, each GPU.
+/// Times, Volume and Calls are those of the calls that the filters choose. Volume and Calls include
+/// NCCL, whose time on the host has the column NCCL. % of wall is MPI time relative to the rank's
+/// wall time. % on CPU is its time on cores relative to wall time, over all threads. % no core is
+/// its time ready to run without a core. CPUS are the CPUs that it may use, shown if some rank
+/// lacked a core.
+///
+/// --by node has a row for each node and takes no filters, as do profiles with sums over ranks.
+/// --by gpu has a row for each rank and GPU, with the NUMA nodes of both. It names the network
+/// adapter nearest to the GPU. With sums over ranks it has a row for each GPU. See
+/// docs/how-to/oversubscribed-cores.md and docs/how-to/gpus.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RanksArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// A row for each rank, or for each node: its ranks, the cores that they may use (CORES), and their time without one; or for
-    /// each rank and GPU: where the GPU is beside the rank's cores
+    /// Rows: ranks; nodes with their ranks, cores (CORES) and time without a core; or ranks with
+    /// their GPUs, and where these are
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Rows::Rank)]
     by: Rows,
 
     #[command(flatten)]
     shown: Shown,
 
-    /// Order: most MPI time (where it is equal, most time in NCCL), volume or calls first; wait is the largest part of the rank's own wall time in MPI first, so
-    /// that ranks that ended early compare with the others; no-core is the largest part without a core first; rank is
-    /// ascending
+    /// Order, largest first: time is MPI time, then time in NCCL; wait (in MPI) and no-core are
+    /// parts of the rank's own wall time; rank is ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 

@@ -23,52 +23,52 @@ use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through recover                            what programs left on this node
-  mpisee-through recover --clean                    the same, and remove what is recovered
-  mpisee-through recover --list                     what there is, and nothing else
-  mpisee-through recover --only app --only 4711     the run of that name, and that of process 4711
-  mpisee-through recover --segments /local/shm      from the DIR of mpisee --segments
-  mpisee-through recover shm.n1 shm.n2              from copies of what several nodes have, as one profile";
+  mpisee-through recover                            profiles of all ended runs on this node
+  mpisee-through recover --clean                    the same, and removes recovered segments
+  mpisee-through recover --list                     only lists the runs
+  mpisee-through recover --only app --only 4711     the run app, and the run of process 4711
+  mpisee-through recover --segments /local/shm      after mpisee --segments /local/shm
+  mpisee-through recover shm.n1 shm.n2              one profile, from copies of several nodes";
 
-/// Write the profiles of programs that were killed, aborted or left without MPI_Finalize.
+/// Write the profiles of programs that were killed or aborted
 ///
-/// Each rank counts in a segment, a file in memory, which stays when the rank is killed. Each run
-/// of which there are segments becomes a profile of its own, unless --only chooses some; --list
-/// shows the runs. The segments of one run become one profile NAME.mpisee, or NAME-2.mpisee where
-/// that exists, which says that it is incomplete, which ranks it has, which are missing, and in
-/// which MPI call each rank was. Where the last calls prove that ranks waited for each other, it
-/// names that deadlock. Segments of processes that run are left alone. The process of a segment
-/// from another node is assumed to have ended.
+/// Each rank counts in a segment, a file in memory that stays when the rank is killed. The segments
+/// of a run become the profile NAME.mpisee, or NAME-2.mpisee if that exists. --list shows the runs,
+/// and --only chooses some. The profile is marked incomplete. It names missing ranks, the MPI call
+/// of each rank, and a deadlock that the last calls prove.
+///
+/// Segments of running processes are left alone. Processes of other nodes count as ended. Exit code
+/// 2 if a segment cannot be read. See docs/how-to/crashed-job.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecoverArgs {
-    /// Where the segments are, of one node or of several (default: the directory in MPISEE_SEGMENTS, else /dev/shm)
+    /// Directories of segments, of one node or of several (default: MPISEE_SEGMENTS, else /dev/shm)
     directories: Vec<PathBuf>,
 
-    /// The same as an option, as mpisee has it; may be repeated
+    /// Directory of segments, as for mpisee --segments; repeatable
     #[arg(long, value_name = "DIR")]
     segments: Vec<PathBuf>,
 
-    /// The profile to write, in which a number is added if it exists, or, ending in a slash, the folder for it (default: the
-    /// name that the program's profile would have had, in the working directory)
+    /// Profile to write, or the folder for it (ending in a slash); a number is added if it exists
+    /// (default: the program's own name for it, in the working directory)
     #[arg(short = 'o', long, value_name = "NAME.mpisee")]
     output: Option<PathBuf>,
 
-    /// Aggregate over ranks in runs of more than N ranks (default: as the
-    /// program's would have had)
+    /// Aggregate over ranks in runs of more than RANKS ranks (default: as the program's own
+    /// profile)
     #[arg(long, value_name = "RANKS")]
     fold: Option<u32>,
 
-    /// List what programs left, and write nothing
+    /// List the runs, and write nothing
     #[arg(long)]
     list: bool,
 
-    /// Only runs of this name, process or job: app, 4711, "Slurm 4711_3"; may be repeated (default: all)
+    /// Only runs of this name, process or job: app, 4711, "Slurm 4711_3"; repeatable (default: all)
     #[arg(long, value_name = "RUN")]
     only: Vec<String>,
 
-    /// Remove the segments that were recovered, unless other processes of the run go on, and those of
-    /// ended processes that hold no counts
+    /// Remove recovered segments, unless other processes of the run go on, and segments of ended
+    /// processes without counts
     #[arg(long)]
     clean: bool,
 
@@ -76,7 +76,7 @@ pub struct RecoverArgs {
     #[arg(long)]
     ended: bool,
 
-    /// Segments of this user, by number; root can read those of others (default: the caller's)
+    /// User ID of the segments; root can read those of others (default: your own)
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
 }

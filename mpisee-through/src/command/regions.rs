@@ -17,23 +17,26 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through regions app.mpisee                        all regions, by wall time
-  mpisee-through regions app.mpisee --kind collective      how much of them is in collectives
+  mpisee-through regions app.mpisee                      all regions, by wall time
+  mpisee-through regions app.mpisee --kind collective    time in collectives
   mpisee-through regions app.mpisee --region 'solver*' --format csv";
 
-/// The named regions: wall time over ranks, and the MPI calls in them. solver/halo is the region halo in solver.
+/// Named regions: wall time, and the MPI time in them
 ///
-/// All numbers of a region include the regions in it. Wall time is mean and maximum over the ranks
-/// that entered it, MPI time the mean over them, of the calls that the filters choose; % of wall is
-/// MPI time by wall time, as the mean of the threads that call MPI there. % on CPU is the time on cores
-/// by wall time: empty where the region was open at the end, or where threads used several cores,
-/// which Cores used has, on average. NCCL, where there are such calls, is their time on the host,
-/// which is none in MPI; GPU time, of profiles of mpisee --nccl-gpu-time, how long GPUs worked on
-/// them. The last line is what is outside of any region.
+/// Numbers of a region include the regions in it; solver/halo is halo in solver. Wall and Max are
+/// the mean and the maximum over the ranks that entered the region. MPI is the mean over these
+/// ranks, of the calls that the filters choose. % of wall is MPI relative to wall time, as a mean
+/// over the threads that call MPI there.
+///
+/// % on CPU is time on cores relative to wall time. It is empty if the region was open at the end,
+/// or if threads used several cores. Cores used then has the mean number of cores. NCCL is the time
+/// of its calls on the host, which is no MPI time. GPU time is how long GPUs worked on them
+/// (`mpisee --nccl-gpu-time`). The last line is outside any region. See docs/how-to/profile.md to
+/// mark regions.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RegionsArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]

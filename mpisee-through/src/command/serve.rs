@@ -13,40 +13,44 @@ use std::process::Command;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through serve                    profiles of the current folder, and the jobs of this node
+  mpisee-through serve                    profiles of the current folder, and jobs of this node
   mpisee-through serve results --listen 127.0.0.1:8080
                                           then, elsewhere: ssh -L 8080:127.0.0.1:8080 HOST
   MPISEE_TOKEN=… mpisee-through serve --listen 10.0.0.1:8080
                                           with a token that agents on other nodes know, too
   MPISEE_TOKEN=… mpisee-through agent --to 10.0.0.1:8080
-                                          one on each node of a job";
+                                          on each node of a job";
 
-/// A local web server: the profiles of a folder, and running jobs, live.
+/// A web server for profiles and running jobs
 ///
-/// Prints an address to open in a browser. Everything is below a token in that address; whoever does not have it gets nothing.
-/// Profiles are listed, opened as reports, and compared. Running jobs are those of this node, and those of agents that send to the
-/// server: where the ranks are, who is missing, the tree of communicators with rates, and the links of the nodes by load. Ended jobs
-/// stay in a history. Nothing outside of the folder is served.
+/// Prints an address to open in a browser. The address contains a token, and requests without it
+/// get nothing. The pages list profiles, open their reports, and compare them. Files outside of the
+/// folder are not served.
+///
+/// Running jobs are those of this node, and those of agents that send to the server. Their pages
+/// show where ranks are, who is missing, rates by communicator, and the load of links. Ended jobs
+/// stay in a history. See docs/how-to/browser.md for access from other machines.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
-    /// The folder with profiles, also in folders below, up to four levels deep
+    /// Folder of profiles, up to four levels deep
     #[arg(value_name = "DIR", default_value = ".")]
     pub folder: PathBuf,
 
-    /// Where to listen; port 0 is any that is free
+    /// Address to listen on; port 0 is any free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub listen: SocketAddr,
 
-    /// Time between two looks at running jobs
+    /// Time between readings of running jobs
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
     pub interval: f64,
 
-    /// Ended jobs to keep in the history, the last ones
+    /// Number of ended jobs to keep in the history
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), default_value_t = 1000)]
     pub keep: u32,
 
-    /// The file with the history (default: mpisee/history.sqlite in XDG_STATE_HOME, else in ~/.local/state)
+    /// File of the history (default: mpisee/history.sqlite in XDG_STATE_HOME, else in
+    /// ~/.local/state)
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
 }

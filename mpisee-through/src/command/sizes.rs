@@ -17,21 +17,22 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through sizes app.mpisee                          calls by message size, per operation
-  mpisee-through sizes app.mpisee --by time                where the time of an operation goes
+  mpisee-through sizes app.mpisee --by time                time by message size
   mpisee-through sizes app.mpisee --comm W --call '*send'  some operations on one communicator
-  mpisee-through sizes app.mpisee --format csv             for other programs";
+  mpisee-through sizes app.mpisee --format csv             for scripts";
 
-/// Message sizes: a histogram of each operation, the one with most time first.
+/// Message sizes: a histogram per operation
 ///
-/// Sizes are recorded in classes between powers of two. docs/volumes.md says what the message of an operation is.
-/// Operations without a message (completions, probes, synchronisation) are left out; ops has them.
+/// Sizes are recorded in classes between powers of two. See docs/explanation/bytes-and-times.md for
+/// the message of each operation. Operations without a message (completions, probes,
+/// synchronisation) are left out; ops has them.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SizesArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// Show N operations (default: 10 in a table, all in csv and json)
+    /// Show N operations (default: 10 in a table, all in CSV and JSON)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 

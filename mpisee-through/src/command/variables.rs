@@ -17,22 +17,26 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee --flavour openmpi-4.1 --mpi-t list                which variables an MPI has
-  mpirun -n 4 mpisee --mpi-t 'pml_*,*recvq*' ./app         reads some of them
-  mpisee-through variables app.mpisee                      what they counted, over ranks
+  mpisee --flavour openmpi-4.1 --mpi-t list            variables of an MPI library
+  mpirun -n 4 mpisee --mpi-t 'pml_*,*recvq*' ./app     reads some of them
+  mpisee-through variables app.mpisee                  their values, over ranks
   mpisee-through variables app.mpisee --name '*recvq*' --each --all
   mpisee-through variables app.mpisee --region 'solver*' --format csv";
 
-/// The performance variables of the MPI library itself, as `mpisee --mpi-t` has read them, and control variables that are not at their defaults.
+/// Performance variables of the MPI library, with `mpisee --mpi-t`
 ///
-/// Of a variable that grows (counter, aggregate, timer) each rank's number is by how much it grew while the region was the innermost one: Total is the sum over
-/// ranks, Mean, Min and Max are over the ranks that have a row. Of any other (level, size, watermark ...) Mean is that of the values when the region was left
-/// for the last time, Min and Max are the smallest and largest value that was read at a border of the region. What a variable means and its unit only
-/// the MPI library says (IS). Variables that were 0 throughout come last.
+/// Counters, aggregates and timers show their growth while the region was the innermost one. Total
+/// is the sum over ranks. Mean, Min and Max are over the ranks that have a row.
+///
+/// Other classes, such as levels and watermarks, show values. Mean is over the values when ranks
+/// last left the region. Min and Max are the extremes that were read at its borders.
+///
+/// Only the MPI library knows the unit and meaning of a variable; IS has its description. Variables
+/// that stayed 0 come last. See docs/how-to/mpi-variables.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VariablesArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
@@ -42,7 +46,7 @@ pub struct VariablesArgs {
     #[arg(long, value_name = "GLOB")]
     name: Option<Glob>,
 
-    /// Only in these regions, 'solver*'; '' is what is outside of any (default: all)
+    /// Only regions whose name matches, 'solver*'; '' is outside any region (default: all)
     #[arg(long, value_name = "GLOB")]
     region: Option<Glob>,
 
@@ -50,7 +54,7 @@ pub struct VariablesArgs {
     #[arg(long, value_name = "RANKS", value_parser = parse_ranks)]
     ranks: Option<RankSet>,
 
-    /// A row for each rank
+    /// Show a row for each rank
     #[arg(long)]
     each: bool,
 

@@ -12,10 +12,22 @@ pub fn shortened(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();
     }
+    if let Some((place, _)) = text.split_once(" < ") {
+        return shortened_place(place, room);
+    }
     let (name, size) = divided(text);
     match room.checked_sub(width(size)) {
         Some(room) if room >= NAME_AT_LEAST => without_middle(name, room) + size,
         _ => without_middle(text, room),
+    }
+}
+
+/// The place of a call without the functions into which it is inlined.
+fn shortened_place(place: &str, room: usize) -> String {
+    const MORE: &str = " < …";
+    match room.checked_sub(width(MORE)) {
+        Some(room) if width(place) <= room => place.to_owned() + MORE,
+        _ => shortened(place, room),
     }
 }
 
@@ -81,6 +93,11 @@ mod tests {
     fn the_middle_goes_and_what_indents_stays() {
         assert_eq!(shortened("│  ├─ W_s1.0_s2.0_s3.0", 16), "│  ├─ W_s1…_s3.0");
         assert_eq!(shortened("W_s1.0", 6), "W_s1.0");
+        let place = "get at heat.c:42 < main at heat.c:80";
+        assert_eq!(shortened(place, 36), place);
+        assert_eq!(shortened(place, 24), "get at heat.c:42 < …");
+        assert_eq!(shortened(place, 17), "get at heat.c:42");
+        assert_eq!(shortened(place, 12), "get a…t.c:42");
     }
 
     #[test]

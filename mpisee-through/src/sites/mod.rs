@@ -37,12 +37,12 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Call sites")]
 pub struct SiteArgs {
-    /// Look past functions and libraries of this name to their callers, as past MPI's own libraries; in paths they are left out;
-    /// * is any text, ? any character; may be repeated
+    /// Show the callers of functions or libraries of this name (paths: leave these out); * is any
+    /// text, ? any character; repeatable
     #[arg(long, value_name = "PATTERN", value_parser = parse_pattern)]
     skip_frames: Vec<Glob>,
 
-    /// Get debug information that is not on this machine from the servers of DEBUGINFOD_URLS, by debuginfod-find
+    /// Get missing debug information from the servers of DEBUGINFOD_URLS, by debuginfod-find
     #[arg(long)]
     debuginfod: bool,
 }

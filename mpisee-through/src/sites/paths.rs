@@ -36,7 +36,7 @@ pub fn path_sums(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PathSum>
         }
         ProcessRows::Nodes(_) => {
             if filter.comms.names_ranks() {
-                view.ranks("to choose ranks")?;
+                view.ranks("single ranks apart")?;
             }
             for row in view.profile().rows_if_any::<PathTotalRow>()? {
                 let PathTotalRow { path, comm, call, calls, time_s, .. } = row?;

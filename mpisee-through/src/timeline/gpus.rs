@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn the_page_on_time_lines_names_every_column() {
-        let page = include_str!("../../../docs/agent.md");
+        let page = include_str!("../../../docs/reference/time-lines.md");
         let (gpus, links) = (csv(&[NodeGpu::default()]).unwrap(), csv(&[GpuLinkRow::default()]).unwrap());
         for text in [gpus, links] {
             let text = String::from_utf8(text).unwrap();

@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_page_on_time_lines_names_every_column() {
-        let page = include_str!("../../../docs/agent.md");
+        let page = include_str!("../../../docs/reference/time-lines.md");
         for column in RateRow::COLUMNS.iter().chain(NodeRateRow::COLUMNS) {
             assert!(page.contains(&format!("`{}`", column.name)), "{}", column.name);
         }

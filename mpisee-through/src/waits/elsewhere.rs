@@ -88,8 +88,8 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
     waited
 }
 
-/// `Rank 2 itself waited 1.01 s for others, most of it in messages on W, and may be late because of
-/// that.`, and the communicator.
+/// `Rank 2 itself waited 1.01 s for others, above all in messages on W, and may be late because of this
+/// wait.`, and the communicator.
 fn measured_sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<(String, String)> {
     let each: Vec<Waited<'_>> = ranks.iter().map(|&rank| waited(report, operation, rank)).collect();
     let all_s: f64 = each.iter().map(|one| one.all_s).sum();
@@ -97,7 +97,7 @@ fn measured_sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Opt
     let (one, _) = most.max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
     let itself = if ranks.len() == 1 { "itself" } else { "themselves" };
     let text = format!(
-        "{} {itself} waited {} for others, most of it in {} on {}, and may be late because of that.",
+        "{} {itself} waited {} for others, above all in {} on {}, and may be late because of this wait.",
         subject(ranks),
         time(all_s),
         one.call,
@@ -168,8 +168,8 @@ impl<'r> MoreInMpi<'r> {
         self.more_s(rank, |_| true)
     }
 
-    /// `Rank 2 was 1.50 s longer in other calls of MPI than those that wait for it, most of that in MPI_Barrier on W_i1, and may be
-    /// late because of waiting there.`
+    /// `Rank 2 was 1.50 s longer in other MPI calls than the ranks that wait for it, above all in MPI_Barrier
+    /// on W_i1. Waiting in these calls may be the reason for the delay.`
     fn sentence(&self, ranks: &[u32]) -> Option<String> {
         let mut more_s: BTreeMap<Place, f64> = BTreeMap::new();
         for (place, time_s) in ranks.iter().flat_map(|&rank| self.places(rank)) {
@@ -182,8 +182,8 @@ impl<'r> MoreInMpi<'r> {
         let all_s = ranks.iter().map(|&rank| self.all_s(rank)).sum::<f64>() / count;
         let (was, it) = if ranks.len() == 1 { ("was", "it") } else { ("were each", "them") };
         Some(format!(
-            "{} {was} {} longer in other calls of MPI than those that wait for {it}, most of that in {} on {}, and may be late \
-             because of waiting there.",
+            "{} {was} {} longer in other MPI calls than the ranks that wait for {it}, above all in {} on {}. \
+             Waiting in these calls may be the reason for the delay.",
             subject(ranks),
             time(all_s),
             self.times.calls[*call as usize],
@@ -225,8 +225,8 @@ mod tests {
         let report = report(vec![on_world(), pair], &[]);
         let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
         assert_eq!(found.ranks, [2]);
-        let expected = "Rank 2 itself waited 700 ms for others, most of it in MPI_Allreduce on W_s1.2, and may be late because of \
-                        that.";
+        let expected = "Rank 2 itself waited 700 ms for others, above all in MPI_Allreduce on W_s1.2, and \
+                        may be late because of this wait.";
         assert_eq!(found.text, expected);
     }
 
@@ -250,8 +250,8 @@ mod tests {
         ];
         let report = report(vec![on_world()], &times);
         let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
-        let expected = "Rank 2 was 900 ms longer in other calls of MPI than those that wait for it, most of that in MPI_Iprobe on W, \
-                        and may be late because of waiting there.";
+        let expected = "Rank 2 was 900 ms longer in other MPI calls than the ranks that wait for it, above \
+                        all in MPI_Iprobe on W. Waiting in these calls may be the reason for the delay.";
         assert_eq!((found.ranks, found.text.as_str()), (vec![2], expected));
     }
 

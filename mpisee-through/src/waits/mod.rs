@@ -393,13 +393,13 @@ fn need_samples(profile: &Profile) -> Result<()> {
         }
         if profile.run().is_without_mpi() {
             bail!(
-                "'{}' is of processes without MPI, of whose calls no samples are kept",
+                "'{}' has no samples of calls, because its processes ran without MPI",
                 profile.directory().display()
             );
         }
         bail!(
-            "'{}' has no samples of collective calls (arrivals.csv): it was recorded with --instances 0 or by an \
-             older mpisee, or no communicator of several ranks had a collective call that shows who waits for whom",
+            "'{}' has no samples of collective calls (arrivals.csv): the run used --instances 0 or an older \
+             mpisee, or no collective call of several ranks shows who waits for whom",
             profile.directory().display()
         );
     }

@@ -49,11 +49,11 @@ impl Doubt {
         let [low, high] = [caused.low, caused.high].map(|end| 100.0 * (end / waiting.total).clamp(0.0, 1.0));
         let is_of_estimate = !operation.is_small && low < 50.0;
         let sentence = match is_of_estimate {
-            true => format!("Its part {place} is uncertain: {low:.0} to {high:.0} %."),
+            true => format!("The part of rank {rank} {place} is uncertain: {low:.0} to {high:.0} %."),
             false if operation.is_small => {
                 format!("All waiting {place} takes less than 1 % of the wall time.")
             }
-            false => format!("Few long waits {place} make most of that."),
+            false => format!("Few long waits {place} make most of the part of rank {rank}."),
         };
         Some(Doubt { sentence, is_of_estimate })
     }
@@ -184,8 +184,8 @@ fn kind_and_text(
         Finding::Growing(factor) => (
             "growing",
             format!(
-                "Waiting in {call} on {comm} grows: calls of the last third of the run wait {factor:.1} times as long as those of \
-                 the first ({sampled} of {} sampled).",
+                "Waiting in {call} on {comm} grows: calls wait {factor:.1} times as long in the last third \
+                 of the run as in the first ({sampled} of {} sampled).",
                 count(*instances, "call")
             ),
         ),
@@ -207,36 +207,27 @@ fn whom(report: &Report, finding: &Finding, ranks: &[u32]) -> String {
 fn late_end(end: LateEnd, ranks: &[u32], caused: &str, members: usize) -> (&'static str, String) {
     let named = rank_list(ranks);
     match (end, ranks.len()) {
-        (LateEnd::Sender, 1) => {
-            ("late sender", format!("Rank {named} sends late: receivers wait for it, which caused {caused}."))
+        (LateEnd::Sender, 1) => ("late sender", format!("Rank {named} sends late: it caused {caused}.")),
+        (LateEnd::Sender, _) => ("late senders", format!("Ranks {named} send late: they caused {caused}.")),
+        (LateEnd::Receiver, 1) => {
+            ("late receiver", format!("Rank {named} receives late: it caused {caused}."))
         }
-        (LateEnd::Sender, _) => (
-            "late senders",
-            format!("Ranks {named} send late: receivers wait for them, which caused {caused}."),
-        ),
-        (LateEnd::Receiver, 1) => (
-            "late receiver",
-            format!("Rank {named} receives late: senders wait for it, which caused {caused}."),
-        ),
-        (LateEnd::Receiver, _) => (
-            "late receivers",
-            format!("Ranks {named} receive late: senders wait for them, which caused {caused}."),
-        ),
-        (LateEnd::Both, 1) => (
-            "late partner",
-            format!("Rank {named} sends and receives late: others wait for both, which caused {caused}."),
-        ),
-        (LateEnd::Both, _) => (
-            "late partners",
-            format!("Ranks {named} send and receive late: others wait for both, which caused {caused}."),
-        ),
+        (LateEnd::Receiver, _) => {
+            ("late receivers", format!("Ranks {named} receive late: they caused {caused}."))
+        }
+        (LateEnd::Both, 1) => {
+            ("late partner", format!("Rank {named} sends and receives late: it caused {caused}."))
+        }
+        (LateEnd::Both, _) => {
+            ("late partners", format!("Ranks {named} send and receive late: they caused {caused}."))
+        }
         (LateEnd::HotReceiver, 1) => (
             "hot receiver",
-            format!("Most of {members} ranks wait for rank {named} to receive, which caused {caused}."),
+            format!("Most of {members} ranks wait for rank {named} to receive: it caused {caused}."),
         ),
         (LateEnd::HotReceiver, _) => (
             "hot receivers",
-            format!("Most of {members} ranks wait for ranks {named} to receive, which caused {caused}."),
+            format!("Most of {members} ranks wait for ranks {named} to receive: they caused {caused}."),
         ),
     }
 }
@@ -278,8 +269,8 @@ mod tests {
             Doubt::about(1, [operation].iter()).unwrap().sentence
         };
         assert_eq!(doubt(true, 0.2), "All waiting in MPI_Bcast on W takes less than 1 % of the wall time.");
-        assert_eq!(doubt(false, 0.2), "Its part in MPI_Bcast on W is uncertain: 20 to 95 %.");
-        assert_eq!(doubt(false, 0.8), "Few long waits in MPI_Bcast on W make most of that.");
+        assert_eq!(doubt(false, 0.2), "The part of rank 1 in MPI_Bcast on W is uncertain: 20 to 95 %.");
+        assert_eq!(doubt(false, 0.8), "Few long waits in MPI_Bcast on W make most of the part of rank 1.");
     }
 
     #[test]

@@ -76,7 +76,7 @@ fn a_run_without_a_problem_has_no_findings() {
         .run(&["advise", "app.mpisee"])
         .prints(
             "MPI takes 5.0 % of the run: 4.00 s of 80.0 s, summed over ranks. The largest part is MPI_Allreduce\nof 8 B - <16 B \
-             on W, 100 % of the MPI time.\n\nNo rule found anything; mpisee-through advise --help lists the rules.\n",
+             on W: 100 % of the MPI time.\n\nNo rule found anything; mpisee-through advise --help lists the rules.\n",
         );
     finds(&run(), &[]);
 }
@@ -121,10 +121,10 @@ fn ranks_without_a_core_come_first() {
     let written = builder.write();
     let ran = written.run(&["advise", "app.mpisee", "--width", "120"]);
     for expected in [
-        "1. Ranks 4-7 were ready to run and had no core 48 % of the time.",
+        "1. Ranks 4-7 waited for a CPU core 48 % of the time.",
         "24.0 % of the run, 19.2 s summed over ranks [no-core]",
-        "On node1, ranks 4-7 (48 %): 4 ranks on 2 cores that they may use, of 16 of the node.",
-        "Look at no-core first: this may follow from it.",
+        "On node1, ranks 4-7 (48 %): 4 ranks share 2 cores (of 16 on the node, no others are allowed).",
+        "Look at no-core first: the lack of cores may cause this.",
     ] {
         assert!(ran.exits(0).stdout.contains(expected), "{expected}: {}", ran.stdout);
     }
@@ -143,16 +143,19 @@ fn reasons_for_the_lack_of_a_core_are_named() {
     };
     let bound = |rank: u32| if rank % 4 < 2 { (5.0, 5.0, "3") } else { (10.0, 0.0, "4-5") };
     expects(&using(run(), bound), "On node1, ranks 4-5 (50 %): ranks 4-5 are bound to one core (CPU 3).");
-    expects(&using(run(), |_| (5.0, 5.0, "0-1")), "4 ranks on 2 cores that they may use, of 16 of the node");
+    expects(
+        &using(run(), |_| (5.0, 5.0, "0-1")),
+        "4 ranks share 2 cores (of 16 on the node, no others are allowed)",
+    );
     expects(
         &using(run(), |_| (20.0, 20.0, "0-7")),
-        "16.0 threads of ranks 0-3 ran or were ready to on average, on 8 cores",
+        "16.0 threads of ranks 0-3 ran or were ready on average, on 8 cores",
     );
     expects(&using(run(), |_| (20.0, 20.0, "0-7")), "Start fewer threads on each rank (OMP_NUM_THREADS)");
-    expects(&using(run(), |_| (8.0, 2.0, "0-7")), "so that another process was on these");
+    expects(&using(run(), |_| (8.0, 2.0, "0-7")), "another process used these cores");
     let mut limited = using(run(), |_| (5.0, 5.0, "0-7"));
     limited.ranks.iter_mut().for_each(|row| row.cpu_quota = Some(2.0));
-    expects(&limited, "their cgroup has a quota of 2 cores, and most of it was used");
+    expects(&limited, "their cgroup used most of its quota of 2 cores");
 }
 
 #[test]
@@ -164,9 +167,10 @@ fn advice_on_cores_follows_from_what_ranks_wanted_and_got() {
     // 1.1 threads of each rank, which ran 6 of 10 s: most of the loss has another cause.
     let taken = said(|rank| (6.0, 5.0, ["0", "1", "2", "3"][rank as usize % 4]));
     for expected in [
-        "1.1 threads of rank 0 ran or were ready to on average, on 1 core that they may use, of 16 of the node; 0.6 of them ran. Whether \
-         other processes or their own threads were in the way is not measured",
-        "See what else runs on these cores (top)",
+        "1.1 threads of rank 0 ran or were ready on average, on 1 core (of 16 on the node, no others are \
+         allowed); 0.6 of the threads ran. Other processes or the ranks' own threads were in the way; which \
+         of the two is not measured",
+        "Check what else runs on these cores (top)",
     ] {
         assert!(taken.contains(expected), "{expected}: {taken}");
     }
@@ -174,8 +178,9 @@ fn advice_on_cores_follows_from_what_ranks_wanted_and_got() {
     // As many that used up their cores: a helper thread beside each.
     let helpers = said(|_| (9.7, 1.3, "0-3"));
     for expected in [
-        "4.4 threads of ranks 0-3 ran or were ready to on average, on 4 cores that they may use, of 16 of the node; they used these up",
-        "Leave a core to threads beside those of the program",
+        "4.4 threads of ranks 0-3 ran or were ready on average, on 4 cores (of 16 on the node, no others are \
+         allowed), and used up the cores themselves",
+        "Leave a core to other threads than the program's",
     ] {
         assert!(helpers.contains(expected), "{expected}: {helpers}");
     }
@@ -188,7 +193,7 @@ fn summary_and_ranks_show_who_had_no_core() {
         |rank: u32| if rank < 4 { (10.0, 0.1, "0-3") } else { (5.2, 4.3 + 0.1 * f64::from(rank), "8-9") };
     let profile = using(on(run(), "W", &ALL, "MPI_Allreduce", 100, 800, 1.0), crowded).write();
     let ran = profile.run(&["summary", "app.mpisee"]);
-    let line = "Cores      Ranks 4-7 were ready to run and had no core 47 to 50 % of the time\n";
+    let line = "Cores      Ranks 4-7 waited for a CPU core 47 to 50 % of the time\n";
     assert!(ran.exits(0).stdout.contains(line), "{}", ran.stdout);
     profile.golden_at(120, "ranks-no-core", &["ranks", "app.mpisee", "--sort", "no-core"]);
     profile.golden_at(160, "ranks-by-node", &["ranks", "app.mpisee", "--by", "node", "--sort", "no-core"]);
@@ -278,7 +283,7 @@ fn findings_are_said_in_words() {
     let in_help: BTreeSet<&str> = help
         .stdout
         .lines()
-        .filter_map(|line| line.split_once(": "))
+        .filter_map(|line| line.strip_prefix("- ")?.split_once(": "))
         .filter(|(rule, _)| !rule.is_empty() && rule.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
         .map(|(rule, _)| rule)
         .collect();
@@ -335,7 +340,7 @@ fn a_killed_deadlock_is_one_finding_and_no_second_list_of_its_calls() {
     let ran = killed.write().run(&["advise", "app.mpisee"]);
     let said = ran.exits(0).stdout.replace("\n   ", " ").replace('\n', " ");
     let note =
-        "The run ended without MPI_Finalize: begin with the deadlock. Ranks 0-1,3 were in MPI_Barrier on W";
+        "The run ended without MPI_Finalize. Start with the deadlock. Ranks 0-1,3 were in MPI_Barrier on W";
     assert!(said.contains(note), "{said}");
     assert_eq!(said.matches("from 5 tag 7").count(), 1, "{said}");
 }
@@ -488,10 +493,10 @@ fn blocking_receives_are_not_what_tests_complete() {
         ran.exits(0).stdout.replace("\n              ", " ")
     };
     let tests = said(&polls("MPI_Test", 5000));
-    assert!(tests.contains("8000 tests, mostly MPI_Test, for 80 nonblocking operations on it."), "{tests}");
+    assert!(tests.contains("8000 tests, mostly MPI_Test, for 80 nonblocking operations on W."), "{tests}");
     finds(&polls("MPI_Iprobe", 91), &[]);
     let probes = said(&polls("MPI_Iprobe", 90));
-    assert!(probes.contains("8000 probes, mostly MPI_Iprobe, beside 800 receives on it."), "{probes}");
+    assert!(probes.contains("8000 probes, mostly MPI_Iprobe, beside 800 receives on W."), "{probes}");
 }
 
 #[test]

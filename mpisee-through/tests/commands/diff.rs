@@ -95,7 +95,7 @@ Note       The runs have different programs: splatt in A, lu in B.
 Note       The runs have different MPI libraries: Open MPI v5.0.3 in A, MPICH Version: 4.0.2 in B.
 Note       The runs have different numbers of ranks: 8 in A, 12 in B.
 Note       The runs have different numbers of nodes: 1 in A, 3 in B.
-Note       A and B are one run each: how far equal runs differ is unknown";
+Note       A and B are one run each: the noise between equal runs is unknown";
     assert!(ran.exits(0).stdout.starts_with(notes), "{}", ran.stdout);
     let ran = diff(&rows_of_four(2), &other, &["--format", "json"]);
     let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
@@ -169,7 +169,7 @@ fn a_change_beyond_the_noise_stands_out() {
     home.run(&["diff", "a", "b", "--fail-if", "wall+9%"]).exits(0);
     // One run against a set.
     let ran = home.run(&["diff", "a", "b/app-1.mpisee"]);
-    let said = "Note       B is one run; it is taken to differ from others like it as the runs of A do.";
+    let said = "Note       B is one run. The noise of B is taken to be that of the runs of A.";
     assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
     let reduction = ran.stdout.lines().find(|line| line.contains("MPI_Allreduce")).unwrap();
     assert!(reduction.contains("+49.6") && !reduction.contains('~'), "{}", ran.stdout);
@@ -184,7 +184,8 @@ fn sets_that_do_not_repeat_each_other_are_refused() {
     home.run(&["diff", "a", "b"])
         .fails_with(&["the runs of A do not repeat each other", "'./lu' on 4 ranks"]);
     home.run(&["diff", "a"]).fails_with(&["'a' is one; name the other"]);
-    home.run(&["diff", "a", "b", "app.mpisee"]).fails_with(&["of 3 paths, -- goes between"]);
+    home.run(&["diff", "a", "b", "app.mpisee"])
+        .fails_with(&["put -- between the paths of A and of B (there are 3)"]);
 }
 
 /// Runs with a reduction and an exchange that take so long, by rank, in two places of the program.
@@ -222,7 +223,7 @@ fn places_of_sets_have_the_noise_of_their_runs() {
     let ran = home.run(&["diff", "a/app-1.mpisee", "b/app-1.mpisee", "--by", "site"]);
     assert!(!ran.exits(0).stdout.contains("Noise") && !ran.stdout.contains('~'), "{}", ran.stdout);
     let ran = home.run(&["diff", "a", "b/app-1.mpisee", "--by", "site"]);
-    assert!(ran.exits(0).stdout.contains("B is one run; it is taken to differ"), "{}", ran.stdout);
+    assert!(ran.exits(0).stdout.contains("B is one run. The noise of B is taken to be"), "{}", ran.stdout);
     let exchange = ran.stdout.lines().find(|line| line.contains("MPI_Waitall")).unwrap();
     assert!(exchange.contains("+24.8") && !exchange.contains('~'), "{}", ran.stdout);
     // A copy counts once here, too.
@@ -255,7 +256,7 @@ fn copies_of_a_run_are_no_repetitions() {
     assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
     runs::copy(&home, "a/app-1.mpisee", "c/app-1.mpisee");
     runs::copy(&home, "a/app-2.mpisee", "c/app-2.mpisee");
-    home.run(&["diff", "a", "c"]).fails_with(&["A and B are the same runs", "name other ones for B"]);
+    home.run(&["diff", "a", "c"]).fails_with(&["A and B are the same runs", "name other runs for B"]);
 }
 
 #[test]

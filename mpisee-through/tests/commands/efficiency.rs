@@ -136,7 +136,7 @@ fn time_that_was_not_measured_leaves_bounds() {
     let profile = with(2.0).write();
     profile.golden_at(140, "efficiency-bounds", &["efficiency", "app.mpisee"]);
     let ran = profile.run(&["efficiency", "app.mpisee"]);
-    let note = "Of 8.40 s in MPI 4.00 s were not measured as waiting or transfer";
+    let note = "4.00 s of 8.40 s in MPI have no sample";
     assert!(ran.exits(0).stdout.contains(note), "{}", ran.stdout);
     // What was not recorded has arrivals and no time.
     let off = late().with(|profile| profile.run.recording_was_off = true);
@@ -192,9 +192,9 @@ fn who_is_waited_for_at_the_end_is_named() {
 #[test]
 fn threads_that_called_at_once_are_said() {
     let multiple = || splatt().with(|profile| profile.run.mpi.thread_level = "multiple".to_owned());
-    let note = "Note       Threads were in MPI at once";
+    let note = "Note       Time outside of MPI and efficiencies are unknown";
     let ran = multiple().write().run(&["efficiency", "app.mpisee"]);
-    assert!(!ran.exits(0).stdout.contains("Threads"), "{}", ran.stdout);
+    assert!(!ran.exits(0).stdout.contains(note), "{}", ran.stdout);
     // More time in MPI than the rank ran.
     let ran = multiple().call("W", 0, "MPI_Recv", 1, 8, 20.0).write().run(&["efficiency", "app.mpisee"]);
     assert!(ran.exits(0).stdout.starts_with(note), "{}", ran.stdout);
@@ -208,7 +208,7 @@ fn calls_that_were_not_recorded_make_efficiencies_bounds_or_unknown() {
     let whole = Builder::new(2).region("solver", 0, 1, 5.0, 0.0);
     let whole = whole.with(|profile| profile.run.recording_was_off = true).write();
     let ran = whole.run(&["efficiency", "app.mpisee"]);
-    assert!(ran.exits(0).stdout.contains("the efficiencies are unknown"), "{}", ran.stdout);
+    assert!(ran.exits(0).stdout.contains("efficiencies are unknown"), "{}", ran.stdout);
     whole.run(&["efficiency", "app.mpisee", "--format", "csv"]).prints(
         "\
 region,ranks,runtime_s,useful_mean_s,useful_max_s,parallel_efficiency,load_balance,communication_efficiency,\
@@ -244,12 +244,12 @@ fn ranks_that_ended_in_a_call_are_a_warning_and_wait_for_nobody() {
         ran.exits(0).stdout.replace("\n           ", " ")
     };
     let (efficiency, advise) = (said("efficiency"), said("advise"));
-    let warning = format!("The time of calls that were in progress when ranks ended is not counted. {place}");
+    let warning = format!("Times do not include calls that were in progress when ranks ended. {place}");
     assert!(efficiency.contains(&warning), "{efficiency}");
     assert!(!efficiency.contains("waiting in MPI_Finalize"), "{efficiency}");
     let first = format!(
-        "Note       The run ended without MPI_Finalize: begin where ranks were. {place} Ranks 5,7 were in no MPI call.\n\
-         Note       Times are lower bounds: "
+        "Note       The run ended without MPI_Finalize. Start with the last places of ranks. {place} Ranks \
+         5,7 were in no MPI call.\nNote       Times are lower bounds. "
     );
     assert!(advise.starts_with(&first), "{advise}");
     let ran = profile.run(&["summary", "app.mpisee"]);

@@ -54,7 +54,7 @@ fn members_that_a_profile_lacks_are_no_gpus_of_the_others() {
         assert_eq!(reduce["cost_s"], 5.0, "{advise}");
         let evidence = reduce["evidence"].as_str().unwrap();
         assert!(
-            evidence.contains("since not all members of the communicator have such calls in"),
+            evidence.contains("because not all members of the communicator have these calls in"),
             "{evidence}"
         );
         assert!(evidence.contains("2.00 s (rank 0) to 3.00 s (rank 1)"), "{evidence}");

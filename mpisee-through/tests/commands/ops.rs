@@ -69,7 +69,7 @@ rank,host,wall_s,mpi_s,share_of_wall,cpu_share,no_core_share,cpus_allowed,bytes,
 #[test]
 fn a_profile_without_regions_says_how_to_make_one() {
     let said =
-        "The profile has no regions; mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h";
+        "The profile has no regions; put mpisee_region_begin(\"NAME\") and mpisee_region_end() of mpisee.h";
     let ran = splatt().write().run(&["regions", "app.mpisee"]);
     assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
     let ran = with_regions().write().run(&["regions", "app.mpisee"]);

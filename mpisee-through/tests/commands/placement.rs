@@ -26,9 +26,9 @@ fn a_rank_far_from_its_gpu_is_found() {
     assert_eq!(&row[4], "Rank 1 has cores on another NUMA node than the GPU.");
     assert_eq!(
         &row[5],
-        "Rank 1 has CPUs 4-7 of NUMA node 0; its GPU 0000:97:00.0 is at node 1, near CPUs 8-15, where the nearest network adapter \
-         is mlx5_0 (NODE). Of 1 more rank with a GPU it is unknown: its cores are of several NUMA nodes, or the kernel does not say \
-         where the GPU is."
+        "Rank 1 has CPUs 4-7 of NUMA node 0; its GPU 0000:97:00.0 is at node 1, near CPUs 8-15. The network \
+         adapter nearest to this GPU is mlx5_0 (NODE). The placement of 1 more rank with a GPU is unknown: \
+         its cores are on several NUMA nodes, or the kernel does not report the node of the GPU."
     );
 }
 

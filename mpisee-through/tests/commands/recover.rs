@@ -304,7 +304,7 @@ fn who_looks_for_a_profile_hears_of_ended_runs() {
     assert!(!said(&["--help"]).contains("ended run"));
     let only = "; an ended run 'lu.B.4' left its counts on this node: mpisee-through recover --only lu.B.4\n";
     assert!(said(&["lu.B.mpisee"]).ends_with(only), "{}", said(&["lu.B.mpisee"]));
-    let one = "has left its counts: mpisee-through recover --only app\n";
+    let one = "its counts are left: mpisee-through recover --only app\n";
     assert!(said(&["app.mpisee"]).ends_with(one), "{}", said(&["app.mpisee"]));
     place.recover(&["segments"]);
     assert!(!said(&["ops", "nothing"]).contains("ended run"), "all are recovered");

@@ -62,7 +62,7 @@ fn two_settings_have_a_speedup_and_no_model() {
     let ran = write(&series(&[2, 4])).run(&["runs", "set"]);
     assert!(ran.exits(0).stdout.contains("Growth is fitted to three settings or more"), "{}", ran.stdout);
     assert!(
-        ran.stdout.contains("2 of 2 settings ran once: how far equal runs differ is unknown"),
+        ran.stdout.contains("2 of 2 settings ran once: the noise between equal runs is unknown"),
         "{}",
         ran.stdout
     );
@@ -97,7 +97,7 @@ fn what_does_not_belong_together_is_said() {
     );
     let home = write(&repetitions());
     home.run(&["runs", "app.mpisee"])
-        .fails_with(&["is one run, and runs compares several", "mpisee --repeat 5"]);
+        .fails_with(&["is one run, but runs compares several", "mpisee --repeat 5"]);
     home.run(&["runs", "set/app-1.mpisee", "nothing"])
         .fails_with(&["'nothing'", "there is nothing of that name"]);
     home.run(&["runs", "nothing.runs"]).fails_with(&["'nothing.runs'"]);

@@ -219,7 +219,7 @@ pub fn without_core() -> Written {
 
 #[test]
 fn time_without_a_core_is_said_wherever_efficiency_is() {
-    const SAID: &str = "Useful time excludes the part of this outside of MPI (CA %).";
+    const SAID: &str = "Useful time excludes the part of this wait outside of MPI (CA %).";
     let profile = without_core();
     for format in ["table", "json"] {
         let ran = profile.run(&["efficiency", "app.mpisee", "--format", format]);
@@ -254,10 +254,7 @@ fn threads_of_unknown_number_leave_efficiencies_empty() {
         assert!(run[name].is_null(), "{name}: {run}");
     }
     let caveat = answer["caveats"].to_string();
-    assert!(
-        caveat.contains("Threads were in MPI at once, and the profile does not tell how many"),
-        "{caveat}"
-    );
+    assert!(caveat.contains("the profile does not tell how many threads were in MPI at once"), "{caveat}");
     // With their number, the time of each is known.
     let known = built(&ranks.map(|it| (it.0, it.1, it.2, it.3, Some(4))), false, true).write();
     let ran = known.run(&["efficiency", "app.mpisee", "--format", "json"]);
@@ -286,5 +283,5 @@ fn the_share_of_a_region_is_of_the_threads_that_call_there() {
     assert!((of_caller - 0.99).abs() < 1e-9 && !notes.contains("which threads"), "{of_caller} {notes}");
     let (of_all, notes) = share(None);
     assert!((of_all - 0.198).abs() < 1e-9, "{of_all}");
-    assert!(notes.contains("shares of regions are of all threads of a rank"), "{notes}");
+    assert!(notes.contains("Shares of regions count all threads of a rank"), "{notes}");
 }

@@ -307,8 +307,8 @@ fn the_rank_that_pays_for_the_profiler_is_named() {
     builder.run.profiler.share_of_wall = 0.042;
     builder.run.recording_was_off = true;
     let ran = builder.write().run(&["app.mpisee", "--width", "200"]);
-    let expected = "\nProfiler   375 ms to 500 ms (mean over ranks), about 4.20 % of wall time; most of rank 3: about 2.50 s, 20 % of its \
-                    wall time; without calls while recording was off\n";
+    let expected = "\nProfiler   375 ms to 500 ms (mean over ranks), about 4.20 % of wall time; most on rank \
+                    3: about 2.50 s, 20 % of its wall time; without calls while recording was off\n";
     assert!(ran.exits(0).stdout.contains(expected), "{}", ran.stdout);
     // Of ranks that share cores, the time without one is nobody's.
     for row in &mut builder.ranks {
@@ -316,7 +316,7 @@ fn the_rank_that_pays_for_the_profiler_is_named() {
         row.cpus_allowed = "0-1".parse().unwrap();
     }
     let ran = builder.write().run(&["app.mpisee", "--width", "200"]);
-    let expected = "about 4.20 % of wall time and 8.18 % of the time with a core; most of rank 3";
+    let expected = "about 4.20 % of wall time and 8.18 % of the time with a core; most on rank 3";
     assert!(ran.exits(0).stdout.contains(expected), "{}", ran.stdout);
 }
 
@@ -374,7 +374,7 @@ fn runs_without_an_end_say_that_lack_of_cores_is_unknown() {
         [("summary", "table"), ("summary", "json"), ("efficiency", "table"), ("efficiency", "json")]
     {
         let crowded = said("0-1", command, format);
-        assert!(crowded.contains("How long ranks were without a core is unknown"), "{crowded}");
+        assert!(crowded.contains("The time without a core is unknown"), "{crowded}");
         assert!(crowded.contains("On n1 4 ranks may use 2 cores."), "{crowded}");
         assert!(!said("0-3", command, format).contains("may use"));
     }

@@ -54,7 +54,7 @@ fn regions_are_made_without_the_header() {
     let text = printed(&nccl_alone(), &["regions"]);
     assert!(text.contains("MPI_Pcontrol(0x4d505300") && !text.contains("mpisee.h"), "{text}");
     let ran = nccl_alone().write().run(&["regions", "app.mpisee", "--region", "step"]);
-    ran.fails_with(&["the profile has none: MPI_Pcontrol(0x4d505300"]);
+    ran.fails_with(&["the profile has none: put MPI_Pcontrol(0x4d505300"]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn ranks_that_were_killed_were_in_no_call_of_nccl() {
         profile.run.ended_in = vec![EndedIn { ranks: "0-1".to_owned(), ..EndedIn::default() }];
     });
     let text = printed(&killed, &["advise"]);
-    assert!(text.contains("The run ended before its exit: begin where ranks were."), "{text}");
+    assert!(text.contains("The run ended before its exit. Start with the last places of ranks."), "{text}");
     assert!(text.contains("Ranks 0-1 were in no call of NCCL"), "{text}");
 }
 

@@ -62,7 +62,7 @@ fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
     if !mpi.is_open_mpi {
         let said = sentence(launched(mpi).arg(&apart).arg("calls").arg(&library));
         assert!(said.starts_with("mpisee: no profile was written: "), "{said}");
-        let why = "has loaded MPI by dlmopen, in a name space from which no call reaches the profiler";
+        let why = "has loaded MPI by dlmopen, and no call from that name space reaches the profiler";
         assert!(said.contains(why), "{said}");
     }
     for command in [vec![mpi.compile(SOURCE)], vec![opens, library]] {

@@ -55,8 +55,8 @@ fn ranks_on_one_core_are_without_one_for_half_of_the_time(mpi: &Mpi) {
         let finished = cores(mpi, "same").options(&["--collect", collect]).profiled();
         assert_halves(&finished.tables().ranks);
         finished.check();
-        assert_said(&finished, "Ranks 0-1 were ready to run and had no core ");
-        assert_said(&finished, "2 ranks on 1 core");
+        assert_said(&finished, "Ranks 0-1 waited for a CPU core ");
+        assert_said(&finished, "2 ranks share 1 core");
     }
 }
 
@@ -73,7 +73,7 @@ fn sums_over_ranks_have_the_time_without_a_core(mpi: &Mpi) {
     let most_s = node.cpu_wait_max_s.unwrap().0;
     assert!(most_s >= node.cpu_wait_s.unwrap().0 / 2.0 && most_s < node.wall_max_s.0, "{node:?}");
     assert!(node.cpu_wait_max_rank.unwrap() < RANKS && node.cpus_allowed.len() == 1, "{node:?}");
-    assert_said(&finished, "2 ranks on 1 core");
+    assert_said(&finished, "2 ranks share 1 core");
 }
 
 #[case]
@@ -87,7 +87,7 @@ fn ranks_on_cores_of_their_own_are_not_said_to_share_one(mpi: &Mpi) {
     }
     // What else the machine does may still take the cores.
     let said = said_of_cores(&finished.directory()).unwrap_or_default();
-    assert_eq!(said.contains("2 ranks on 1 core"), !has_enough, "{said}");
+    assert_eq!(said.contains("2 ranks share 1 core"), !has_enough, "{said}");
     assert!(!said.contains("bound"), "{said}");
 }
 
@@ -115,5 +115,5 @@ fn threads_beyond_the_cores_of_their_rank_are_reported(mpi: &Mpi) {
     let (on_core, without) = shares(&finished.tables().ranks[0]);
     assert!((0.2..1.1).contains(&on_core) && (0.7..1.9).contains(&without), "{on_core} {without}");
     assert!((1.7..2.2).contains(&(on_core + without)), "{on_core} {without}");
-    assert_said(&finished, "threads of rank 0 ran or were ready to on average, on 1 core");
+    assert_said(&finished, "threads of rank 0 ran or were ready on average, on 1 core");
 }

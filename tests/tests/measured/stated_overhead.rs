@@ -59,6 +59,6 @@ fn where_the_program_works_between_calls(mpi: &Mpi) {
 
 #[case]
 fn where_all_caches_are_cold(mpi: &Mpi) {
-    // More than last-level caches hold: where they hold it, too little is stated (docs/cost.md).
+    // More than last-level caches hold: where they hold it, too little is stated (docs/explanation/cost.md).
     states_what_it_adds(mpi, ["allreduce", "200", "65536"]);
 }

@@ -192,57 +192,58 @@ pub struct Message<'a> {
 
 impl fmt::Display for Message<'_> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        const BUILD: &str = "`cargo xtask dist --mpicc PATH` with that MPI's compiler wrapper builds one";
+        const BUILD: &str = "Build one with that MPI's compiler wrapper: `cargo xtask dist --mpicc PATH`";
         let program = self.program.display();
         let names: Vec<_> = self.installed.iter().map(|flavour| flavour.name.as_str()).collect();
         let names = names.join(", ");
         match self.reason {
             Reason::NoneInstalled => write!(
                 f,
-                "no flavour is installed in {}, so {program} runs unprofiled; `cargo xtask dist` makes an \
+                "no flavour is installed in {}, so {program} runs unprofiled. `cargo xtask dist` makes an \
                  installation",
                 self.folder.display()
             ),
             Reason::Static => write!(
                 f,
-                "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled; \
-                 link it dynamically, or with -lmpisee"
+                "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled. \
+                 Link the program dynamically, or with -lmpisee"
             ),
             Reason::Foreign => write!(
                 f,
-                "{program} is not a {} program as the profiler is, so it runs unprofiled; build mpisee on the \
-                 kind of machine that {program} is for",
+                "{program} is not a {} program as the profiler is, so it runs unprofiled. Build mpisee on \
+                 the kind of machine that {program} is for",
                 std::env::consts::ARCH
             ),
             Reason::Privileged => write!(
                 f,
-                "{program} runs with other rights (set-user-ID, set-group-ID or file capabilities), so the system \
-                 ignores LD_PRELOAD and it runs unprofiled; use a copy without them"
+                "{program} runs with other rights (set-user-ID, set-group-ID or file capabilities). The \
+                 system ignores LD_PRELOAD, so the program runs unprofiled. Use a copy without these rights"
             ),
             Reason::Launcher => write!(
                 f,
-                "{program} starts MPI programs and is none, so it runs unprofiled; mpisee goes between it and the \
-                 MPI program: {program} … mpisee PROGRAM"
+                "{program} starts MPI programs and is none, so it runs unprofiled. Put mpisee between \
+                 {program} and the MPI program: {program} … mpisee PROGRAM"
             ),
             Reason::CallsLauncher { launcher } => write!(
                 f,
-                "{program} is a script that calls {launcher}, so it runs unprofiled; in the script mpisee goes between \
-                 {launcher} and the MPI program: {launcher} … mpisee PROGRAM"
+                "{program} is a script that calls {launcher}, so it runs unprofiled. In the script, put \
+                 mpisee between {launcher} and the MPI program: {launcher} … mpisee PROGRAM"
             ),
             Reason::NoFlavourFor { soname } => write!(
                 f,
                 "{program} needs {soname}, for which no flavour is installed (there are {names}), so it runs \
-                 unprofiled; {BUILD}"
+                 unprofiled. {BUILD}"
             ),
             Reason::NoFlavourOf { variable, family } => write!(
                 f,
-                "{program} is started by {family} ({variable} is set), for which no flavour is installed (there \
-                 are {names}), so it runs unprofiled; {BUILD}"
+                "{program} is started by {family} ({variable} is set), for which no flavour is installed \
+                 (there are {names}). The program runs unprofiled. {BUILD}"
             ),
             Reason::Undecided { why } => write!(
                 f,
-                "{program} {why}, and nothing shows which MPI started it, so it runs unprofiled; if it uses MPI, \
-                 say which with --flavour ({names}); if it uses NCCL, as PyTorch does: --nccl on"
+                "{program} {why}, and nothing shows which MPI started it, so it runs unprofiled. If the \
+                 program uses MPI, choose the MPI with --flavour ({names}). If the program uses NCCL, as \
+                 PyTorch does, add --nccl on"
             ),
         }
     }

@@ -57,7 +57,8 @@ pub fn repeat(run: &Run, times: u32) -> Result<ExitCode, Failure> {
         }
         if !is_recorded {
             say(&format_args!(
-                "run {number} of {times} left no profile in {}{}; is mpisee before the program, and does the program end MPI?",
+                "run {number} of {times} left no profile in {}{}. Check that mpisee is before the program, \
+                 and that the program ends MPI",
                 folder.display(),
                 not_started(number, times)
             ));
@@ -137,7 +138,8 @@ fn inner_options(run: &Run, folder: &Path, inside: &[OsString]) -> Result<Vec<Os
     }
     if given.contains(&"output") {
         return Err(
-            "the profiles go to a folder, which the first mpisee chooses: put --output before --repeat, and not inside the command"
+            "the first mpisee chooses the folder of the profiles: put --output before --repeat, and not \
+             inside the command"
                 .to_owned(),
         );
     }

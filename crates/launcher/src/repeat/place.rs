@@ -109,8 +109,8 @@ fn first_of(section: &[OsString], kind: &impl Fn(&OsStr) -> Word) -> Option<(usi
 fn uncertain(words: &[OsString]) -> String {
     let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     format!(
-        "which word of '{}' is the MPI program is not certain, so nothing was run; put mpisee before it, as in: mpisee --repeat 5 \
-         -- mpirun -n 4 mpisee python3 app.py",
+        "nothing was run, because the MPI program in '{}' is not certain; put mpisee before it, as in: \
+         mpisee --repeat 5 -- mpirun -n 4 mpisee python3 app.py",
         words.join(" ")
     )
 }

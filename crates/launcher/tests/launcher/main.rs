@@ -314,8 +314,8 @@ fn a_script_that_calls_the_launcher_is_told_where_mpisee_goes() {
     let script = installed.file("job.sh", script("env\n: mpirun -n 4 ./app"), 0o755);
     let run = installed.mpisee(&[&script]).run();
     let said = format!(
-        "mpisee: {script} is a script that calls mpirun, so it runs unprofiled; in the script mpisee goes between mpirun and \
-         the MPI program: mpirun … mpisee PROGRAM\n"
+        "mpisee: {script} is a script that calls mpirun, so it runs unprofiled. In the script, put mpisee \
+         between mpirun and the MPI program: mpirun … mpisee PROGRAM\n"
     );
     assert_eq!(run.stderr, said);
     // Under a launcher the script is what it started.
@@ -345,7 +345,8 @@ fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
         "{run:?}"
     );
     assert!(
-        run.stderr.contains("say which with --flavour (mpich-4.0, openmpi-4.1); if it uses NCCL"),
+        run.stderr
+            .contains("choose the MPI with --flavour (mpich-4.0, openmpi-4.1). If the program uses NCCL"),
         "{run:?}"
     );
     let run = installed.mpisee(&["env"]).variable("SLURM_PROCID", "0").run();

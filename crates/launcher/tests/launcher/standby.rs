@@ -232,7 +232,7 @@ fn a_program_with_file_capabilities_is_said_to_have_other_rights() {
     let run = installed.mpisee_of_user(&[], &[&program]).run();
     let said = run.stderr;
     assert!(run.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("set-group-ID or file capabilities), so the system ignores LD_PRELOAD"), "{said}");
+    assert!(said.contains("set-group-ID or file capabilities). The system ignores LD_PRELOAD"), "{said}");
 }
 
 #[test]

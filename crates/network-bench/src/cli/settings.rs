@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Measuring")]
 pub struct Settings {
-    /// Sizes in bytes, as 8,1k,1M-4M (k is 1024; a range has the powers of two in it)
+    /// Sizes in bytes, such as 8,1k,1M-4M; k is 1024, and a range has its powers of two
     #[arg(long, global = true, default_value = "1-4M")]
     pub sizes: Sizes,
 
@@ -23,35 +23,35 @@ pub struct Settings {
     #[arg(long, global = true, value_name = "N", default_value_t = 10)]
     pub warm_up: u32,
 
-    /// The least time of a repetition: short patterns run several times in each
+    /// Least time of a repetition; short patterns run several times in each
     #[arg(long, global = true, value_name = "MS", default_value_t = 5)]
     pub least_ms: u32,
 
-    /// A barrier before each run of the pattern, rather than before each repetition
+    /// Add a barrier before each run of the pattern, instead of before each repetition
     #[arg(long, global = true)]
     pub apart: bool,
 
-    /// Do not verify first that all bytes arrive
+    /// Skip the check that all bytes arrive
     #[arg(long, global = true)]
     pub no_verify: bool,
 
-    /// The kind of memory of all buffers (default: that of the backends: device for ipc and nccl, else host)
+    /// Memory of all buffers (default: device for the backends ipc and nccl, else host)
     #[arg(long, global = true, value_name = "KIND", value_enum)]
     pub memory: Option<MemoryKind>,
 
-    /// Hand the memory of GPUs to MPI, even where MPI does not say that it takes it
+    /// Pass GPU memory to MPI, even if MPI does not report support for it
     #[arg(long, global = true)]
     pub assume_gpu_aware: bool,
 
-    /// The form of the results (default: that of the ending of --output, .csv or .json, else table)
+    /// Format of the results (default: by the suffix of --output, .csv or .json, else table)
     #[arg(long, global = true, value_name = "FORM", value_enum)]
     format: Option<Format>,
 
-    /// Where results go (default: standard output; models: network.json; tune: files that begin with app.tuned)
+    /// File for the results (default: standard output; models: network.json; tune: app.tuned.*)
     #[arg(long, short, global = true, value_name = "FILE")]
     pub output: Option<PathBuf>,
 
-    /// The build of mpisee-bench, where nothing shows which MPI is running: a name of mpisee --flavours
+    /// Build of mpisee-bench, by a name of mpisee --flavours, if no running MPI is detected
     #[arg(long, global = true, value_name = "NAME")]
     pub flavour: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! The language of pattern files (docs/bench.md).
+//! The language of pattern files (docs/reference/patterns.md).
 //!
 //! ```text
 //! let g = 4                        # ranks of a node; --set g=8 changes it

@@ -33,18 +33,18 @@ use std::path::{Path, PathBuf};
 /// The settings of tuning.
 #[derive(Clone, Debug, Args)]
 pub struct TuneArgs {
-    /// The NAME.mpisee directory of a run on as many ranks as the launcher starts
+    /// Profile NAME.mpisee of a run on as many ranks as the launcher starts
     profile: PathBuf,
 
-    /// Runs of each algorithm, and pairs of runs that confirm those that were chosen; at least 6
+    /// Runs of each algorithm, and pairs of runs that confirm a choice; at least 6
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     rounds: u32,
 
-    /// Tune what takes this part of the time in collectives
+    /// Part of the time in collectives to tune
     #[arg(long, value_name = "PERCENT", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=100))]
     share: u32,
 
-    /// Then measure this command of the shell without and with the result
+    /// Shell command to measure without and with the result
     #[arg(long, value_name = "COMMAND")]
     program: Option<String>,
 
@@ -52,7 +52,7 @@ pub struct TuneArgs {
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(i64::from(LEAST_PAIRS)..))]
     pairs: u32,
 
-    /// The launcher with its options, as `mpirun -n 16`
+    /// Launcher with its options, such as `mpirun -n 16`
     #[arg(last = true, required = true, value_name = "LAUNCHER")]
     launcher: Vec<OsString>,
 }

@@ -76,15 +76,16 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
 /// The way to find out whether another algorithm of the MPI library that ran is faster.
 fn measurement(facts: &Facts<'_>) -> String {
     if facts.library.contains("Intel") {
-        return "Set I_MPI_ADJUST_ALLTOALLV=1 or =2 and compare; it is for communicators of any size."
+        return "Set I_MPI_ADJUST_ALLTOALLV=1 or =2 and compare. The setting applies to communicators of any \
+                size."
             .to_owned();
     }
     match facts.flavour.split('-').next() {
         Some("openmpi" | "mpich") => format!(
-            "Whether another algorithm is faster has to be measured: mpisee-bench tune PROFILE -- mpirun -n {} tries those that the MPI \
-             has, in turn, and writes settings for those that are.",
+            "Measure whether another algorithm is faster. mpisee-bench tune PROFILE -- mpirun -n {} tries \
+             the algorithms of the MPI in turn. The command writes settings for faster algorithms.",
             facts.view.run().ranks
         ),
-        _ => "See which algorithms your MPI has for it, and compare them.".to_owned(),
+        _ => "Find the algorithms that your MPI has for MPI_Alltoallv, and compare them.".to_owned(),
     }
 }

@@ -25,11 +25,17 @@ pub fn place_of_most(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) ->
     main(facts, family, Of::Time, |name| name == call).map_or(String::new(), said)
 }
 
-/// ` 92.0 % of that time is in step at solver.c:301.`, of operations on a family.
-pub fn of_time(facts: &Facts<'_>, family: &FamilyFacts<'_>, is_one: impl Fn(&str) -> bool) -> String {
+/// ` 92.0 % of the time in messages is in step at solver.c:301.`, of operations on a family; `what` is
+/// `the time in messages`.
+pub fn of_time(
+    facts: &Facts<'_>,
+    family: &FamilyFacts<'_>,
+    what: &str,
+    is_one: impl Fn(&str) -> bool,
+) -> String {
     let said = |(share, place): (f64, String)| match share >= ALL {
-        true => format!(" All of that time is in {place}."),
-        false => format!(" {} of that time is in {place}.", percent(share)),
+        true => format!(" All of {what} is in {place}."),
+        false => format!(" {} of {what} is in {place}.", percent(share)),
     };
     main(facts, family, Of::Time, is_one).map_or(String::new(), said)
 }

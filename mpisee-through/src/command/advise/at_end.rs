@@ -27,7 +27,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
         return None;
     }
     let spread = format!(
-        "The longest rank takes {} from MPI_Init to MPI_Finalize, the mean over {} is {}.",
+        "The longest rank takes {} from MPI_Init to MPI_Finalize. The mean over {} is {}.",
         time(runtime_s),
         count(ranks, "rank"),
         time(processes.wall_s() / ranks as f64)
@@ -37,25 +37,29 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
         about: "MPI_Finalize".to_owned(),
         cost_s,
         what: match &last {
-            Some(last) => format!("At the end the others wait in MPI_Finalize for {}.", last.text()),
-            None => "Ranks come to MPI_Finalize at unequal times.".to_owned(),
+            Some(last) => format!("Other ranks wait in MPI_Finalize for {}.", last.text()),
+            None => "Ranks enter MPI_Finalize at different times.".to_owned(),
         },
         evidence: match &last {
             Some(last) => format!(
                 "Measured by wall times: {} caused {:.0} % of the wait. {spread}",
-                if last.ranks.len() == 1 { "it" } else { "they" },
+                last.text(),
                 100.0 * last.share
             ),
-            None => format!("Measured by wall times: no few ranks caused most of the wait, some come early. {spread}"),
+            None => format!(
+                "Measured by wall times: no small group of ranks caused most of the wait, and some ranks \
+                 come early. {spread}"
+            ),
         },
         threshold: format!(
-            "{} of the run where half of the ranks or fewer caused 80 % of it, else {}, and {} for each rank",
+            "{} of the run if half of the ranks or fewer caused 80 % of the wait, else {}; and a mean wait \
+             of {} per rank",
             percent(NAMED_OF_RUN),
             percent(UNNAMED_OF_RUN),
             time(CERTAIN_S)
         ),
-        advice: "Why they come later is not measured: compare the work after the last common call, such as output, with the \
-                 others', and divide it among more ranks."
+        advice: "The cause of the delay is not measured. Compare the work of ranks after the last common \
+                 call, such as output. Divide this work among more ranks."
             .to_owned(),
     };
     let ranks = last.map_or_else(BTreeSet::new, |last| last.ranks.into_iter().collect());

@@ -253,28 +253,30 @@ fn finding(
         cost_s: transfer.map_or(used.time_s, |(_, transfer)| transfer.total),
         what: format!("{BARRIER} on {} is right before {call}, which synchronises as well.", family.title),
         evidence: format!(
-            "Measured by the arrivals of members: after {} of {} they entered the next call within {}. {} take {} summed over \
-             ranks{}.{}",
+            "Measured by arrivals: after {} of {}, members entered the next call within {}. {} take {} \
+             summed over ranks.{}{}",
             percent(share),
             count(known, "sampled barrier"),
             time(GAP_NS as f64 * 1e-9),
             count(used.calls, "barrier"),
             time(used.time_s),
             saved.map_or(String::new(), |saved| format!(
-                ", of which {saved} is transfer, which would be saved; the rest is waiting, which would move into {call}"
+                " Without the barriers, transfer of {saved} is saved. The rest is waiting, which would move \
+                 into {call}."
             )),
             at::of_calls(facts, family, "barriers", |call| call == BARRIER),
         ),
         threshold: format!(
-            "{} of the run in barriers, and {} of them at most {} and {} of a barrier before it",
+            "{} of the run in barriers, and {} of the barriers at most {} and {} of a barrier before the \
+             collective",
             percent(OF_RUN),
             percent(RIGHT_BEFORE),
             time(GAP_NS as f64 * 1e-9),
             percent(GAP_OF_BARRIER)
         ),
         advice: format!(
-            "Leave the barrier out, unless it is there to take times or for what other processes do with files or memory. Its \
-             waiting does not vanish: {call} has it then."
+            "Leave the barrier out, unless it serves to take times or to order access to files or memory. \
+             The waiting does not vanish but moves into {call}."
         ),
     })
 }

@@ -47,7 +47,7 @@ impl Caused {
     fn absorb(&mut self, other: Caused, facts: &Facts<'_>) {
         let (own, more) = (&mut self.finding, other.finding);
         own.evidence += &format!(
-            " The same cause: {}, {}, {} of the run. {}",
+            " Another finding has the same cause: {} ({}, {} of the run). {}",
             more.what.trim_end_matches('.'),
             time(more.cost_s),
             percent(facts.share_of_run(more.cost_s)),

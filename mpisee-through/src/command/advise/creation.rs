@@ -90,7 +90,7 @@ fn finding(facts: &Facts<'_>, repeated: &[Repeated<'_>]) -> Option<Finding> {
     let (are_freed, free) = match is_leak {
         true => (
             format!(", and {open} or more are not freed"),
-            ", or free each with MPI_Comm_free: the number that an MPI library can have at a time is limited",
+            ". Or free each with MPI_Comm_free: MPI libraries limit the number of communicators at a time",
         ),
         false => (String::new(), ""),
     };
@@ -107,7 +107,7 @@ fn finding(facts: &Facts<'_>, repeated: &[Repeated<'_>]) -> Option<Finding> {
             time(*per_call_s),
         ),
         threshold: format!("{CREATIONS} like creations, or {LEAKED} like communicators that are not freed"),
-        advice: format!("If they serve the same purpose, create one and keep it{free}."),
+        advice: format!("If these communicators serve the same purpose, create one and keep it{free}."),
     })
 }
 
@@ -137,14 +137,15 @@ pub fn reorder(facts: &Facts<'_>) -> Vec<Finding> {
                 row.created_by, family.title
             ),
             evidence: format!(
-                "{} that were split from it have the ranks that they would have without reordering; it is on {}.",
+                "{} split from the topology have the same ranks as without reordering. The topology is on \
+                 {}.",
                 count(found.iter().map(|one| one.parts).sum(), "communicator"),
                 count(found.iter().map(|one| u64::from(one.row.nodes)).max().unwrap_or(0), "node"),
             ),
-            threshold: format!("{} of the run on it and its parts", percent(REORDER_OF_RUN)),
-            advice: "Many MPI libraries ignore the request. Whether another order is faster has to be measured: place \
-                     ranks by mpirun so that neighbours of the grid share a node, or order them with MPI_Comm_split \
-                     before the topology is made."
+            threshold: format!("{} of the run on the topology and its parts", percent(REORDER_OF_RUN)),
+            advice: "Many MPI libraries ignore the request. Measure whether another order is faster. Place \
+                     ranks with mpirun so that neighbours of the grid share a node. Or order ranks with \
+                     MPI_Comm_split before the topology is made."
                 .to_owned(),
         })
     };

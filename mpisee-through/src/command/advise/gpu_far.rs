@@ -32,10 +32,14 @@ fn finding(facts: &Facts<'_>) -> Option<Finding> {
     let unknown = placed.iter().filter(|it| it.is_near().is_none()).count();
     let mut evidence: Vec<String> = far.iter().take(NAMED).filter_map(|it| on_rank(it)).collect();
     let more = far.len().saturating_sub(NAMED);
-    evidence.extend((more > 0).then(|| format!("So it is with {more} more.")));
+    evidence.extend((more > 0).then(|| {
+        let are = if more == 1 { "is" } else { "are" };
+        format!("{} {are} on another NUMA node than the cores of the rank.", count(more as u64, "more GPU"))
+    }));
     evidence.extend((unknown > 0).then(|| {
         format!(
-            "Of {} with a GPU it is unknown: {} cores are of several NUMA nodes, or the kernel does not say where the GPU is.",
+            "The placement of {} with a GPU is unknown: {} cores are on several NUMA nodes, or the kernel \
+             does not report the node of the GPU.",
             count(unknown as u64, "more rank"),
             if unknown == 1 { "its" } else { "their" },
         )
@@ -46,11 +50,13 @@ fn finding(facts: &Facts<'_>) -> Option<Finding> {
         cost_s: time_with_gpu_buffers_s(facts, &ranks),
         what: format!("{} {has} cores on another NUMA node than the GPU.", capitalised(&named.named())),
         evidence: evidence.join(" "),
-        threshold: "cores within one NUMA node, and a GPU that is on another one; what it costs is not measured: the time is that \
-                    of their MPI calls with buffers in a GPU's reach"
-            .to_owned(),
-        advice: "Bind each rank to cores near its GPU (cpus_near of gpus.csv; Slurm: --gpu-bind=closest; Open MPI: a rankfile), \
-                 or give it a GPU near its cores (CUDA_VISIBLE_DEVICES); mpisee-through ranks --by gpu has all ranks."
+        threshold:
+            "cores within one NUMA node, and a GPU on another. The cost is not measured: Time is that of the \
+             MPI calls of these ranks with buffers in a GPU's reach"
+                .to_owned(),
+        advice: "Bind each rank to cores near its GPU (cpus_near of gpus.csv; Slurm: --gpu-bind=closest; \
+                 Open MPI: a rankfile). Or give each rank a GPU near its cores (CUDA_VISIBLE_DEVICES). \
+                 mpisee-through ranks --by gpu lists all ranks."
             .to_owned(),
     })
 }
@@ -63,7 +69,7 @@ fn capitalised(text: &str) -> String {
 fn on_rank(placed: &Placed<'_>) -> Option<String> {
     let (rank, device) = (placed.rank?, &placed.device);
     let nic = match &placed.nic {
-        Some((nic, path)) => format!(", where the nearest network adapter is {nic} ({path})"),
+        Some((nic, path)) => format!(". The network adapter nearest to this GPU is {nic} ({path})"),
         None => String::new(),
     };
     Some(format!(

@@ -32,6 +32,7 @@ use super::Outcome;
 use crate::beside_network::{Comparison, NetworkArgs};
 use crate::filter::CommFilter;
 use crate::interrupted;
+use crate::next_step;
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{self, Answer, Head, Sheet, Value};
@@ -44,71 +45,47 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through advise app.mpisee                             what to look at first
-  mpisee-through advise app.mpisee --comm 'W_s2.*'             on some communicators
-  mpisee-through advise app.mpisee --network network.json      also beside a replay of mpisee-bench --like
-  mpisee-through advise app.mpisee --format json               for other programs";
+  mpisee-through advise app.mpisee                           what to fix first
+  mpisee-through advise app.mpisee --comm 'W_s2.*'           findings on some communicators
+  mpisee-through advise app.mpisee --network network.json    with a replay of mpisee-bench
+  mpisee-through advise app.mpisee --format json             for scripts";
 
-/// Findings in plain words: what takes most time, and what to try
+/// Findings: what costs most time, the evidence, and what to try
 ///
-/// What dominates comes first, then findings, each with its evidence and the rule's threshold.
-/// There is one finding per cause: where the same ranks hold up others on several communicators, or
-/// only pass on what others cause, one finding has all of it. Findings below 1 % of the run have a
-/// line each at the end. The rules:
+/// Each finding has its time, its evidence, the threshold of its rule, and what to try. The time is
+/// that of all ranks in the calls of the finding; a part of it can be saved. Times of findings may
+/// overlap. Findings are hints from sums, not proofs. Below 1 % of the run they have a line each,
+/// at the end. After a crash, the first lines say where each rank was, and times are lower bounds.
+/// See docs/explanation/advice.md for thresholds and limits. The rules:
 ///
-/// deadlock: ranks that waited for each other when they were killed, as far as that is proved. It comes
-/// first.
-/// no-core: ranks that were ready to run and had no core, because of more ranks or threads than cores,
-/// ranks bound to the same core, a quota, or other processes. It comes before others, whatever its time.
-/// dominating: collectives, or point-to-point messages, of one communicator that take much of the MPI
-/// time, beside what other findings explain.
-/// tiny-allreduces: very many MPI_Allreduce of a few bytes.
-/// waiting: members that wait for others in collectives, as measured by the arrivals of all members, or
-/// in point-to-point messages, as measured by both ends (mpisee-through waits). The finding says for
-/// whom, where ranks, a node or a root stand out, and at which end of messages.
-/// uneven-work: a rank that is outside of MPI for much longer than the others, by more than it may have
-/// waited for a core, where no finding is about as much waiting for it.
-/// scattered: communicators no larger than a node that span several.
-/// alltoallv: MPI_Alltoallv that takes much of the run, and for which the MPI library has other
-/// algorithms; mpisee-bench tune measures them.
-/// skewed-volume: collectives with counts for each member (MPI_Alltoallv, MPI_Gatherv and the like) in
-/// which one has far more bytes than the mean, and that take long beside waiting.
-/// needless-barriers: MPI_Barrier right before a collective that synchronises anyway, as measured by
-/// the arrivals of all members.
-/// slow-transfer: collectives whose transfers take many times as long as the shortest ones of this
-/// run.
-/// shared-network, network: operations of which communicators in each other's way, or the network itself,
-/// take much of the run; where network.json beside the profile, or --network, has its replay.
-/// through-one-rank: messages of which one rank is an end of nearly all, and in which the others spend
-/// much time.
-/// small-messages: many small messages to the same rank between two calls that bring the sender
-/// something.
-/// creation: like communicators created many times, or not freed.
-/// reorder: a topology for which MPI was allowed to reorder ranks and did not.
-/// blocking-sends: MPI_Send of long messages at a low rate, as far as it is not known to be waiting.
-/// gpu-far: ranks whose cores are on another NUMA node than their GPU.
-/// staging: blocking copies between GPUs and the host for messages, that take 1 % of the run or more (of
-/// mpisee --gpu-copies).
-/// nccl-uneven: few ranks whose GPUs spend less in collectives of NCCL than those of the others (of
-/// mpisee --nccl-gpu-time): they come last, or are done earlier.
-/// nccl-time: operations of NCCL in which GPUs spend much of the run.
-/// polling: very many tests for completion, or probes that do not wait.
-/// profiler: ranks of whose time the profiler itself took much.
-/// finalize: ranks that wait long in MPI_Finalize for the last ones.
-///
-/// A finding is a hint from sums over the run, not a proof. Its time is that of all ranks in the
-/// calls that it is about, of which some part may be saved; its share of the run is by ranks x the
-/// wall time of the longest rank, as in efficiency. Findings may overlap. Like communicators are
-/// judged together: W_s2.* (4 × 8) are 4 of 8 processes. Where half of the calls or more, or of their
-/// time, are at one place in the program, the finding names it (mpisee-through sites).
-///
-/// Of a run that hung, crashed or was killed, the first lines say where each rank was, which is what
-/// to look at first. Times are lower bounds then, and what a hang or the early end explains is no
-/// finding, such as tests and probes in which ranks ended, or communicators that were not freed.
+/// - deadlock: ranks waited for each other when they were killed, with proof; comes first
+/// - no-core: ranks were ready to run and had no core; comes next, whatever its time
+/// - dominating: collectives or messages of one communicator take much of the MPI time
+/// - tiny-allreduces: very many MPI_Allreduce of a few bytes
+/// - waiting: members wait for others in collectives or messages (mpisee-through waits)
+/// - uneven-work: ranks are outside MPI for much longer than others
+/// - scattered: communicators fit on a node, and span several
+/// - alltoallv: MPI_Alltoallv takes much of the run; the MPI library may have faster algorithms
+/// - skewed-volume: one member has far more bytes in collectives than the mean
+/// - needless-barriers: MPI_Barrier right before a collective that synchronises anyway
+/// - slow-transfer: transfers of collectives take many times as long as the shortest ones
+/// - network, shared-network: the network takes much, or communicators that share it (--network)
+/// - through-one-rank: one rank sends or receives nearly all messages
+/// - small-messages: many small messages to the same rank
+/// - creation: like communicators are created many times, or not freed
+/// - reorder: a topology that MPI was allowed to reorder kept the order of ranks
+/// - blocking-sends: MPI_Send of long messages at a low rate
+/// - gpu-far: the cores of ranks are on another NUMA node than their GPU
+/// - staging: blocking copies between GPUs and the host for messages (mpisee --gpu-copies)
+/// - nccl-uneven: the GPUs of few ranks spend less time in NCCL (mpisee --nccl-gpu-time)
+/// - nccl-time: GPUs spend much of the run in an operation of NCCL (mpisee --nccl-gpu-time)
+/// - polling: very many tests or probes that find nothing
+/// - profiler: the profiler itself takes much of the time of ranks
+/// - finalize: ranks wait long in MPI_Finalize for the last ones
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct AdviseArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
@@ -122,10 +99,12 @@ pub struct AdviseArgs {
 }
 
 /// The note on findings in a run that did not come to its end.
-const OF_INTERRUPTED: &str = "Times are lower bounds: calls in progress when ranks ended are not counted, nor what came after the last call that \
-     is known of each rank; shares are of what is known, and those of the whole run may be larger or smaller. Since a hang or the early end explains \
-     them, tests and probes in which ranks ended, or between which they may have, and communicators that were not freed are left \
-     out.";
+const OF_INTERRUPTED: &str = "Times are lower bounds. Times leave out calls in progress when ranks ended, \
+                              and everything after the last known call of each rank. Shares are of the known \
+                              time; shares of the whole run may be larger or smaller. Tests and probes in \
+                              which ranks ended, or between which ranks may have ended, are left out. \
+                              Communicators that were not freed are left out, too. A hang or the early end \
+                              explains both.";
 
 const HEADS: [Head; 8] = [
     sheet::fixed("rule", "RULE"),
@@ -155,14 +134,34 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
         answer.sheets.clear();
         answer.lead = text;
     }
+    if let Some(first) = findings.first() {
+        let (command, question) = next(first);
+        answer.next = next_step::line(view.profile(), command, question);
+    }
     answer.write(&args.output)
 }
 
-/// A text with the profile as a shell takes it, where rules say `PROFILE`.
-fn with_profile(text: &str, view: &ProfileView) -> String {
-    let name = view.profile().directory().display().to_string();
-    let is_plain = name.chars().all(|one| one.is_alphanumeric() || "/._-+=,@%".contains(one));
-    text.replace("PROFILE", &if is_plain { name } else { format!("'{}'", name.replace('\'', r"'\''")) })
+/// The command to type after the first finding, and the question that it answers.
+fn next(first: &Finding) -> (&'static str, &'static str) {
+    match first.rule {
+        cause::WAITING => ("waits", "which rank is late, and who waits for it"),
+        no_core::RULE => ("ranks", "which ranks lack a core, and where they run"),
+        _ => ("sites", "which lines of the program call MPI"),
+    }
+}
+
+/// The finding that comes first, with its share of the run; none if no rule applies.
+pub fn first(view: &ProfileView) -> Result<Option<String>> {
+    let everything = CommFilter::default();
+    let facts = Facts::gather(view, &everything)?;
+    let first = findings(&facts, view).into_iter().next();
+    Ok(first.map(|finding| match finding.rule {
+        deadlock::RULE => finding.what,
+        _ => {
+            let share = finding::percent(facts.share_of_run(finding.cost_s));
+            format!("{} ({share} of the run)", finding.what.trim_end_matches('.'))
+        }
+    }))
 }
 
 /// The answer of the command on all communicators and ranks, as for programs.
@@ -176,15 +175,17 @@ pub fn of_run(view: &ProfileView) -> Result<Answer> {
 }
 
 /// Said beside a replay without findings.
-const NOTHING_OF_NETWORK: &str = "Beside the replay (network.json) neither the network nor siblings are known to take 5 % of the run in any operation; \
-                                  mpisee-through compare-network has the parts of each.";
+const NOTHING_OF_NETWORK: &str = "By the replay (network.json), no operation is known in which the network \
+                                  or siblings take 5 % of the run. mpisee-through compare-network has the \
+                                  parts of each operation.";
 
 /// The findings in their order; the commands in them have the name of the profile.
 fn findings(facts: &Facts<'_>, view: &ProfileView) -> Vec<Finding> {
     let mut findings = rules::all(facts);
+    let name = next_step::shell_name(view.profile());
     for Finding { evidence, advice, .. } in &mut findings {
         for text in [evidence, advice] {
-            *text = with_profile(text, view);
+            *text = text.replace("PROFILE", &name);
         }
     }
     findings.sort_by(|left, right| {

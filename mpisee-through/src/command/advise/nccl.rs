@@ -75,24 +75,23 @@ struct OnFamily {
 }
 
 /// The note of a profile without times on GPUs.
-const NOT_MEASURED: &str = "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs, about which there \
-     are.";
+const NOT_MEASURED: &str = "No rule judges the host's time in calls of NCCL. `mpisee --nccl-gpu-time` \
+                            measures the time on GPUs, for which there are rules.";
 
 /// The verdict of processes without MPI.
 pub fn verdict(facts: &Facts<'_>) -> String {
-    let calls =
-        "The processes use no MPI. `ops` and `gpu` have their calls of NCCL, with the time on the host";
+    let calls = "The processes use no MPI. `ops` and `gpu` list the calls of NCCL with the time on the host";
     if let Some(note) = nccl_times::note_on_sums(facts.view) {
         return format!("{calls}. {note}");
     }
     if !is_measured(facts) {
         return format!(
-            "{calls}, about which there are no rules, since a call returns when its work is in the stream; `mpisee --nccl-gpu-time` measures \
-             that on GPUs, about which there are."
+            "{calls}. No rule judges this time, because a call returns when its work is in the stream. \
+             `mpisee --nccl-gpu-time` measures the time on GPUs, for which there are rules."
         );
     }
     let share = nccl_times::share_of_wall(facts.view).ok().flatten().unwrap_or_default();
-    format!("{calls}; `gpu` has that on GPUs. {share}").trim_end().to_owned()
+    format!("{calls}. `gpu` also has the time on GPUs. {share}").trim_end().to_owned()
 }
 
 /// A note beside MPI, where the profile has calls of NCCL about which there are no rules.
@@ -216,14 +215,14 @@ impl OnComm {
         let Some(first) = self.ranks.values().next() else { return Some("no calls were timed") };
         let has = |is_like: &dyn Fn(&Spent) -> bool| self.ranks.values().all(is_like);
         if self.ranks.len() != size {
-            Some("not all members of the communicator have such calls in the profile")
+            Some("not all members of the communicator have these calls in the profile")
         } else if !has(&|one| all(one) == all(first)) {
-            Some("ranks do not have as many calls as others")
+            Some("ranks differ in their number of calls")
         } else if !has(&|one| one.calls > 0 && one.calls as f64 >= TIMED * all(one) as f64) {
             Some("calls were not timed")
         } else if !has(&|one| (per_call(one) - per_call(first)).abs() <= (1.0 - TIMED) * per_call(one)) {
             // Their bytes are those of the timed calls.
-            Some("ranks do not have as many bytes as others")
+            Some("ranks differ in their bytes")
         } else {
             None
         }
@@ -322,19 +321,20 @@ fn uneven(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fi
     let each = |one: &Uneven<'_>| format!("{} on {}", one.ranks.named(), one.comm);
     let who = uneven.iter().take(NAMED).map(each).collect::<Vec<_>>().join(", ");
     let more = uneven.len().saturating_sub(NAMED);
-    let more = if more > 0 { format!(" and some on {more} more of {}", on.title) } else { String::new() };
+    let more = if more > 0 { format!(" and ranks on {more} more of {}", on.title) } else { String::new() };
     let others =
-        if is_one_other { "The GPU of the other rank spends" } else { "GPUs of the other ranks spend" };
-    let that = if worst.ranks.len() == 1 { "that of" } else { "those of" };
-    let most = if worst.ranks.len() == 1 { "" } else { " at most" };
+        if is_one_other { "the GPU of the other rank spends" } else { "GPUs of the other ranks spend" };
     let (of_others, own) = (range(worst.others_s), time(worst.own_s));
     let named = worst.ranks.named();
-    let numbers =
-        |title: &str| format!("{others} {of_others} in {call} on {title}, {that} {named}{most} {own}.");
+    let own = match worst.ranks.len() {
+        1 => format!("The GPU of {named} spends {own}"),
+        _ => format!("GPUs of {named} spend at most {own}"),
+    };
+    let numbers = |title: &str| format!("{own} in {call} on {title}; {others} {of_others}.");
     let (what, beside) = match on.comms.len() {
         1 => (numbers(&on.title), String::new()),
         _ => (
-            format!("GPUs spend clearly less in {call} than those of the other ranks: {who}{more}."),
+            format!("GPUs of some ranks spend clearly less in {call} than GPUs of the others: {who}{more}."),
             format!("{} ", numbers(worst.comm)),
         ),
     };
@@ -345,16 +345,18 @@ fn uneven(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fi
         what,
         evidence: format!("{beside}{}", evidence(worst, is_one_other)),
         threshold: format!(
-            "all others spend {MORE} times as much or more, and {} of the run longer, and {} of that at most may be waiting of those who \
-             spend less; where each rank has one GPU, and as many calls and bytes as the others, {} of which were timed",
+            "all others spend {MORE} times as much or more, and {} of the run longer. Waiting of the ranks \
+             that spend less is at most {} of the difference. Each rank has one GPU, and as many calls and \
+             bytes as the others, with {} of the calls timed",
             percent(UNEVEN_OF_RUN),
             percent(WAITED),
             percent(TIMED)
         ),
         advice: format!(
-            "Run the same operation alone ({}nccl-tests). If it is as uneven there, it is the links; else look at what {named} {} before the \
-             call, on the GPU and on the host. mpisee-through gpu PROFILE has the times of each size, mpisee-through ranks PROFILE --by gpu \
-             the GPU of each rank.",
+            "Run the same operation alone ({}nccl-tests). If the times are as uneven there, the links are \
+             the cause. Otherwise look at what {named} {} before the call, on the GPU and on the host. \
+             mpisee-through gpu PROFILE has the times of each size. mpisee-through ranks PROFILE --by gpu \
+             has the GPU of each rank.",
             bench(call)
                 .map(|name| format!("mpisee-bench collective {name} --backend nccl, or "))
                 .unwrap_or_default(),
@@ -380,22 +382,21 @@ fn evidence(worst: &Uneven<'_>, is_one_other: bool) -> String {
     let more = range(worst.others_s.map(|others_s| others_s - worst.own_s));
     let one_call = worst
         .one_call_s
-        .map(|one_s| format!("; one call alone has {} of it", range(one_s)))
+        .map(|one_s| format!("; one call alone has {} of the difference", range(one_s)))
         .unwrap_or_default();
-    let (other, have) = match is_one_other {
-        true => ("the other", ["spends", "waits", "than the other is"]),
-        false => ("the others", ["spend", "wait", "than they are"]),
+    let (other, [spend, wait]) = match is_one_other {
+        true => ("the other", ["spends", "waits"]),
+        false => ("the others", ["spend", "wait"]),
     };
-    let (comes, it, is) = match worst.ranks.len() {
-        1 => ("comes", "it", "it is"),
-        _ => ("come", "them", "they are"),
+    let (come, finish) = match worst.ranks.len() {
+        1 => ("comes", "finishes"),
+        _ => ("come", "finish"),
     };
-    let [spend, wait, than] = have;
-    let hardly = if worst.ranks.len() == 1 { "it hardly waited" } else { "they hardly waited" };
     format!(
-        "Measured on GPUs, in {} of each rank: {other} {spend} {more} more than {named}{one_call}. The calls of {named} took about the \
-         shortest time of their size, so that {hardly} ({} at most). Either {named} {comes} last and {other} {wait} for {it}, or {is} done \
-         earlier {than}, as with faster links: which of the two is not measured.",
+        "Measured on GPUs, in {} of each rank: {other} {spend} {more} more than {named}{one_call}. The calls \
+         of {named} took about the shortest time of their size, with hardly any waiting ({} at most). Either \
+         {named} {come} last and {other} {wait}, or {named} {finish} earlier, as with faster links. The \
+         measurement does not tell the two apart.",
         calls(worst.calls),
         time(worst.waited_s),
     )
@@ -420,8 +421,8 @@ fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fin
         cost_s,
         what: format!("GPUs spend {} of the run in {call} on {}.", percent(share), on.title),
         evidence: format!(
-            "Measured on GPUs, waiting for other ranks included: {} of {}{not_timed}, {} on each of {}; calls in several streams at once \
-             count each. {}",
+            "Measured on GPUs, including waiting for other ranks: {} of {}{not_timed}, {} on each of {}. \
+             Calls in several streams at once count each. {}",
             count(calls, "call"),
             human_bytes(sum(|one| one.bytes) / calls.max(1)),
             least_and_most(on),
@@ -430,12 +431,14 @@ fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fin
         ),
         threshold: format!("{} of the run{}", percent(SPENT_OF_RUN), not_uneven(facts, call, on)),
         advice: format!(
-            "mpisee-through gpu PROFILE has the times of each size, with the ranks that spend least and most{}. Work in other streams \
-             meanwhile hides it; how much is hidden already is not measured.",
+            "mpisee-through gpu PROFILE has the times of each size, with the ranks that spend least and \
+             most.{} Work in other streams meanwhile hides the time in NCCL. The part that is hidden already \
+             is not measured.",
             match is_synchronising(call) {
-                true =>
-                    ", and the bandwidth, to compare with that of the same operation alone (nccl-tests, or mpisee-bench collective \
-                         --backend nccl)",
+                true => {
+                    " Compare the bandwidth there with the bandwidth of the same operation alone \
+                     (nccl-tests, or mpisee-bench collective --backend nccl)."
+                }
                 false => "",
             }
         ),
@@ -445,7 +448,7 @@ fn spent(facts: &Facts<'_>, name: &str, call: &str, on: &OnFamily) -> Option<Fin
 /// The other half of the threshold, where ranks could be compared.
 fn not_uneven(facts: &Facts<'_>, call: &str, on: &OnFamily) -> &'static str {
     match is_synchronising(call) && on.comms.iter().all(|one| one.incomparable(facts).is_none()) {
-        true => ", and no few ranks that spend clearly less and hardly wait (nccl-uneven)",
+        true => ", and no small group of ranks that spends clearly less and hardly waits (nccl-uneven)",
         false => "",
     }
 }
@@ -478,13 +481,18 @@ fn least_and_most(on: &OnFamily) -> String {
 fn cause(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
     if !is_synchronising(call) {
         return match call {
-            "ncclGroupEnd" => "It is the time of whole groups: which of their calls takes it is not known.",
-            _ => "In this operation a rank may be done before others have come, so that its time does not say who is late.",
+            "ncclGroupEnd" => {
+                "The time is that of whole groups; the time of each call in a group is unknown."
+            }
+            _ => {
+                "In this operation a rank may finish before others have come. Its time does not show who is \
+                 late."
+            }
         }
         .to_owned();
     }
     if let Some(why) = on.comms.iter().find_map(|one| one.incomparable(facts)) {
-        return format!("How much of it is waiting is not known, since {why}.");
+        return format!("The waiting part of this time is unknown, because {why}.");
     }
     let [all_s, least_s] = on
         .comms
@@ -494,15 +502,16 @@ fn cause(facts: &Facts<'_>, call: &str, on: &OnFamily) -> String {
     let most_waiting = (1.0 - least_s / all_s).clamp(0.0, 1.0);
     if most_waiting <= TOGETHER {
         return format!(
-            "No more than {} of it can be waiting, as all calls take about as long as the shortest of their size. The rest is the transfer, \
-             and waiting for room on the GPU{}.",
+            "At most {} of this time can be waiting, because all calls take about as long as the shortest of \
+             their size. The rest is the transfer, and waiting for room on the GPU{}.",
             percent(most_waiting),
             bandwidth(facts, call, on)
         );
     }
     format!(
-        "Had each call taken as long as the shortest of its size, it would be {} over all ranks. The other {} are waiting for ranks that come later, or \
-         transfers that take longer: which of the two is not known.",
+        "If each call took as long as the shortest of its size, the time over all ranks would be {}. The \
+         other {} are waiting for ranks that come later, or transfers that take longer. The times do not \
+         tell the two apart.",
         time(least_s),
         percent(most_waiting)
     )

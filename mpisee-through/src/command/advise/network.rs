@@ -34,10 +34,12 @@ fn siblings(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
     let part = it.parts.siblings;
     (facts.share_of_run(part.low) >= OF_RUN).then(|| Finding {
         rule: "shared-network",
-        advice: "Let siblings communicate at different times, or place the members of each near to each other, so that less crosses what \
-                 they share (Open MPI: mpirun --map-by or --rank-by; Slurm: --distribution; MPICH: -map-by); mpisee-through locality PROFILE \
-                 has the traffic across nodes."
-            .to_owned(),
+        advice:
+            "Let siblings communicate at different times. Or place the members of each sibling near each \
+             other, so that less data crosses what siblings share (Open MPI: mpirun --map-by or --rank-by; \
+             Slurm: --distribution; MPICH: -map-by). mpisee-through locality PROFILE has the traffic across \
+             nodes."
+                .to_owned(),
         ..finding(it, part.total, "as the part of siblings")
     })
 }
@@ -48,12 +50,14 @@ fn network(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
     (facts.share_of_run(part.low) >= OF_RUN).then(|| Finding {
         rule: "network",
         advice: match is_messages {
-            true => "This is what the network takes for these messages: mpisee-bench network measures what it gives by size; fewer and longer \
-                     messages, nearer ranks, or computing meanwhile save time."
+            true => "The network takes this time for these messages. mpisee-bench network measures the rate \
+                     of the network by size. Fewer and longer messages, nearer ranks, or computing meanwhile \
+                     save time."
                 .to_owned(),
             false => format!(
-                "This is what the call takes without the program: mpisee-bench tune PROFILE -- mpirun -n {} measures the MPI's other \
-                 algorithms; else move fewer bytes, call it less often, or compute meanwhile.",
+                "The call takes this time without the program, too. mpisee-bench tune PROFILE -- mpirun -n \
+                 {} measures the MPI's other algorithms. Otherwise move fewer bytes, make fewer calls, or \
+                 compute meanwhile.",
                 facts.view.run().ranks
             ),
         },
@@ -75,8 +79,8 @@ fn finding(it: &Compared, cost_s: f64, which: &str) -> Finding {
         cost_s,
         what: it.verdict(),
         evidence: format!(
-            "Of {} of all ranks: waiting {waiting}, the network {}, siblings {}, not explained {}; replayed with mpisee-bench --like \
-             (mpisee-through compare-network).",
+            "The time of all ranks is {}: waiting {waiting}, the network {}, siblings {}, not explained {}. \
+             The parts come from a replay with mpisee-bench --like (mpisee-through compare-network).",
             time(parts.time_s),
             of(parts.network),
             of(parts.siblings),

@@ -26,12 +26,16 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     };
     let mut evidence: Vec<String> = lack.nodes.iter().take(NAMED).map(on_node).collect();
     let more = lack.nodes.len().saturating_sub(NAMED);
-    evidence.extend((more > 0).then(|| format!("So it is on {more} more of {} nodes.", lack.nodes_of_run)));
+    evidence.extend(
+        (more > 0)
+            .then(|| format!("Ranks on {more} more of {} nodes lacked a core, too.", lack.nodes_of_run)),
+    );
     let left = waiting::left_to_cores(facts).into_iter().flat_map(|waits| waits.ranks);
     let left: RankSet = left.map(WorldRank::new).collect();
     evidence.extend((!left.is_empty()).then(|| {
         format!(
-            "Others wait for {} (mpisee-through waits), which lacked a core about as long: that waiting is no finding of its own.",
+            "Other ranks wait for {} (mpisee-through waits), which lacked a core about as long. This waiting \
+             is no finding of its own.",
             left.named()
         )
     }));
@@ -53,7 +57,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
             advice.join(" "),
             match facts.library == WITHOUT_MPI {
                 true => "",
-                false => ": times in MPI are partly waiting for ranks that had no core",
+                false => ": times in MPI are partly waiting for ranks without a core",
             }
         ),
     })
@@ -65,51 +69,50 @@ const OF_PROGRAM: [&str; 3] = ["creation", "reorder", "scattered"];
 /// Sets another finding in relation to this one, from which it may follow.
 pub fn put_first(finding: &mut Finding) {
     if !OF_PROGRAM.contains(&finding.rule) {
-        finding.advice = format!("Look at {RULE} first: this may follow from it. {}", finding.advice);
+        finding.advice =
+            format!("Look at {RULE} first: the lack of cores may cause this. {}", finding.advice);
     }
 }
 
 fn on_node(node: &NodeLack) -> String {
-    let mut reasons: Vec<String> = node.reasons.iter().take(NAMED).map(reason).collect();
+    let named = || node.reasons.iter().take(NAMED);
+    let mut reasons: Vec<String> = named().map(reason).collect();
     let more = node.reasons.len().saturating_sub(NAMED);
-    reasons.extend((more > 0).then(|| format!("so it is with {more} more groups of ranks")));
-    format!("On {}, {}: {}.", node.host, node.ranks_text(), reasons.join("; "))
+    reasons.extend((more > 0).then(|| format!("and {} of ranks", count(more as u64, "more group"))));
+    let others: String = named().filter_map(others_text).collect();
+    format!("On {}, {}: {}.{others}", node.host, node.ranks_text(), reasons.join("; "))
 }
 
 fn reason(reason: &Reason) -> String {
     match reason {
         Reason::Quota { cores } => {
-            format!("their cgroup has a quota of {}, and most of it was used", cores_text(*cores))
+            format!("their cgroup used most of its quota of {}", cores_text(*cores))
         }
-        Reason::Ranks(crowd) => {
-            let ranks = match crowd.is_whole {
-                true => format!(
-                    "{} on {}{}",
-                    count(crowd.count, "rank"),
-                    count(crowd.cpus.len(), "core"),
-                    of_node(crowd)
-                ),
-                false => format!("{} are bound to {}", crowd.ranks, cpus_text(crowd)),
-            };
-            ranks + &crowd.others.map_or_else(String::new, others_text)
-        }
-        Reason::Threads(crowd) => format!("{}; they used these up themselves", threads_text(crowd)),
+        Reason::Ranks(crowd) if crowd.is_whole => format!(
+            "{} share {}{}",
+            count(crowd.count, "rank"),
+            count(crowd.cpus.len(), "core"),
+            of_node(crowd)
+        ),
+        Reason::Ranks(crowd) => format!("{} are bound to {}", crowd.ranks, cpus_text(crowd)),
+        Reason::Threads(crowd) => format!("{}, and used up the cores themselves", threads_text(crowd)),
         Reason::ThreadsOrOthers(crowd) => format!(
-            "{}; {:.1} of them ran. Whether other processes or their own threads were in the way is not measured",
+            "{}; {:.1} of the threads ran. Other processes or the ranks' own threads were in the way; which \
+             of the two is not measured",
             threads_text(crowd),
             crowd.ran
         ),
         Reason::Others => {
-            "no more ranks and threads were ready than they may use cores, so that another process was on these".to_owned()
+            "another process used these cores (ranks and threads never exceeded the allowed cores)".to_owned()
         }
-        Reason::Unknown => "which cores they may use is not known".to_owned(),
+        Reason::Unknown => "the allowed cores are unknown".to_owned(),
     }
 }
 
 /// The threads of some ranks beside the cores that these may use.
 fn threads_text(crowd: &Crowd) -> String {
     format!(
-        "{:.1} threads of {} ran or were ready to on average, on {}{}",
+        "{:.1} threads of {} ran or were ready on average, on {}{}",
         crowd.wanted,
         crowd.ranks,
         count(crowd.cpus.len(), "core"),
@@ -117,20 +120,25 @@ fn threads_text(crowd: &Crowd) -> String {
     )
 }
 
-/// The time of other processes there, which is a lower bound.
-fn others_text(Others { least_s, ranks_s, all_s }: Others) -> String {
-    format!(
-        ", and of {} of core time there the ranks ran {}, other processes {} or more (if each rank has one thread)",
+/// A sentence on the time of other processes on the cores of ranks, which is a lower bound.
+fn others_text(reason: &Reason) -> Option<String> {
+    let Reason::Ranks(crowd) = reason else { return None };
+    let Others { least_s, ranks_s, all_s } = crowd.others?;
+    let noun = if crowd.cpus.len() == 1 { "CPU" } else { "CPUs" };
+    Some(format!(
+        " Other processes ran for {} or more of {} of core time on {noun} {}, the ranks for {} (if each rank \
+         has one thread).",
+        time(least_s),
         time(all_s),
-        time(ranks_s),
-        time(least_s)
-    )
+        crowd.cpus,
+        time(ranks_s)
+    ))
 }
 
 /// The cores of the node, where ranks may use only some of them.
 fn of_node(crowd: &Crowd) -> String {
     let cpus = crowd.node_cpus.filter(|_| has_more_cores(crowd));
-    cpus.map_or(String::new(), |cpus| format!(" that they may use, of {cpus} of the node"))
+    cpus.map_or(String::new(), |cpus| format!(" (of {cpus} on the node, no others are allowed)"))
 }
 
 fn has_more_cores(crowd: &Crowd) -> bool {
@@ -164,37 +172,39 @@ fn advice_for(reason: &Reason) -> Vec<&'static str> {
 fn advice_against(reason: &Reason) -> &'static str {
     match reason {
         Reason::Quota { .. } => {
-            "Ask for as many cores as there are ranks and threads (Slurm: --cpus-per-task; a container: --cpus), or start \
-             fewer."
+            "Request as many cores as there are ranks and threads (Slurm: --cpus-per-task; containers: \
+             --cpus), or start fewer."
         }
         Reason::Ranks(crowd) if crowd.is_whole && has_more_cores(crowd) => {
-            "See how ranks are bound, since the node has more cores (Open MPI: --report-bindings; Slurm: \
-             --cpu-bind=verbose): two launches on one node may have taken the same cores, or the job asked for too few. Else \
-             start fewer ranks on a node."
+            "Check how ranks are bound, because the node has more cores (Open MPI: --report-bindings; Slurm: \
+             --cpu-bind=verbose). Two launches on one node may have taken the same cores, or the job \
+             requested too few. Otherwise start fewer ranks on a node."
         }
         Reason::Ranks(Crowd { is_whole: true, .. }) => {
             "Start no more ranks on a node than it has cores (Open MPI: no --oversubscribe; Slurm: --ntasks-per-node; MPICH: \
              -ppn)."
         }
         Reason::Ranks(_) => {
-            "Bind each rank to cores of its own (Open MPI: --map-by core --bind-to core; MPICH: -bind-to core; Slurm: \
-             --cpu-bind=cores), or to none, and see whether the program or a script around it binds again."
+            "Bind each rank to cores of its own (Open MPI: --map-by core --bind-to core; MPICH: -bind-to \
+             core; Slurm: --cpu-bind=cores), or to none. Check whether the program or a script around it \
+             binds ranks again."
         }
         Reason::Threads(crowd) if crowd.wanted < SEVERAL_THREADS * crowd.count as f64 => {
-            "Leave a core to threads beside those of the program, such as those of the MPI library: start one rank fewer there, or \
-             let ranks use one core more."
+            "Leave a core to other threads than the program's, such as threads of the MPI library. Start one \
+             rank fewer on these cores, or let ranks use one core more."
         }
         Reason::Threads(_) => {
             "Start fewer threads on each rank (OMP_NUM_THREADS), or give each rank as many cores as it has threads (Open \
              MPI: --map-by slot:PE=N; MPICH: -bind-to core:N; Slurm: --cpus-per-task)."
         }
         Reason::ThreadsOrOthers(_) => {
-            "See what else runs on these cores (top), such as another job. If nothing does, see how many threads ranks have at times \
-             (top -H), and give each rank as many cores."
+            "Check what else runs on these cores (top), such as another job. If nothing else runs, check how \
+             many threads ranks have at times (top -H), and give each rank as many cores."
         }
         Reason::Others => {
-            "See what else runs on these cores (top), such as another job, and ask for whole nodes (Slurm: --exclusive)."
+            "Check what else runs on these cores (top), such as another job. Request whole nodes (Slurm: \
+             --exclusive)."
         }
-        Reason::Unknown => "See how many ranks and threads the node has, and what else runs there.",
+        Reason::Unknown => "Check how many ranks and threads the node has, and what else runs there.",
     }
 }

@@ -57,8 +57,8 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
     if facts.share_of_run(cost_s) < OF_RUN || share < OF_MESSAGES || waits_itself {
         return None;
     }
-    let several =
-        if family.comms.len() > 1 { format!("on {} rank", largest.comm) } else { "rank".to_owned() };
+    let rank = largest.rank;
+    let on_comm = if family.comms.len() > 1 { format!(" on {}", largest.comm) } else { String::new() };
     let finding = Finding {
         rule: THROUGH_ONE_RANK,
         about: family.name.to_owned(),
@@ -68,9 +68,10 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
             _ => format!("Nearly all messages on each of {} are from or to one rank.", family.title),
         },
         evidence: format!(
-            "Measured: {several} {} is an end of {} of {} ({}), with {}: it receives {} and sends {}. The others are in \
-             messages for {}, it for {}. mpisee-through waits PROFILE has the part of it that is waiting, as far as messages were sampled.",
-            largest.rank,
+            "Measured: rank {rank} is an end of {} of {} ({}){on_comm}, with {}. Rank {rank} receives {} of \
+             these messages and sends {}. The other ranks are in messages for {}, rank {rank} for {}. \
+             mpisee-through waits PROFILE has the waiting part of this time, as far as messages were \
+             sampled.",
             percent(share),
             count(largest.all.messages, "message"),
             human_bytes(largest.all.bytes),
@@ -81,8 +82,8 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
             time(largest.own_s),
         ),
         threshold: format!(
-            "{} of the messages, with {PEERS} ranks or more, and {} of the run by the others in messages, on average {} of its own \
-             time in them or more",
+            "{} of the messages, with {PEERS} ranks or more. The others are in messages for {} of the run, \
+             on average for {} of the rank's own time in messages or more",
             percent(OF_MESSAGES),
             percent(OF_RUN),
             percent(BY_OWN)
@@ -139,18 +140,21 @@ fn advice(hub: &Hub<'_>) -> String {
     let is_one_way = |part: Sent| part.messages as f64 >= ONE_WAY * through;
     let fits = hub.is_of_all && are_alike;
     if is_one_way(hub.received) && fits {
-        "Every other member sends it about as much, which is what MPI_Gather, MPI_Gatherv or MPI_Reduce are for: these need not pass \
-         everything through one rank's receives in turn. Or let each rank write its own part of a file (MPI-IO)."
+        "Use MPI_Gather, MPI_Gatherv or MPI_Reduce, because every other member sends about as much to this \
+         rank. These collectives need not pass everything through one rank's receives in turn. Or let each \
+         rank write its own part of a file (MPI-IO)."
             .to_owned()
     } else if is_one_way(hub.sent) && fits {
-        "Every other member gets about as much from it, which is what MPI_Bcast, MPI_Scatter or MPI_Scatterv are for.".to_owned()
+        "Use MPI_Bcast, MPI_Scatter or MPI_Scatterv, because every other member gets about as much from this \
+         rank."
+            .to_owned()
     } else if is_one_way(hub.received) || is_one_way(hub.sent) {
-        "The others have unequal parts or are not all members, so that no collective fits as it is. Divide its part among several \
-         ranks, such as one on each node, or let ranks exchange directly."
+        "No collective fits as it is: the others have unequal parts, or are not all members. Divide the part \
+         of this rank among several ranks, such as one on each node. Or let ranks exchange directly."
             .to_owned()
     } else {
-        "Messages go both ways, as where one rank hands out work: larger pieces of work need fewer messages, and several such \
-         ranks, or work that is divided in advance, need not wait for one."
+        "Messages go both ways, as when one rank hands out work. Larger pieces of work need fewer messages. \
+         If several ranks hand out work, or work is divided in advance, ranks need not wait for one rank."
             .to_owned()
     }
 }

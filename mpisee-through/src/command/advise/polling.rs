@@ -29,8 +29,8 @@ const TESTS: Polling = Polling {
     calls: &TESTING,
     is_found: starts_request,
     found: ["for", "nonblocking operation"],
-    advice: "Wait (MPI_Waitany, MPI_Waitsome) where there is nothing else to do; otherwise do more work between two \
-             tests. Time in tests is lost only where there was other work.",
+    advice: "Wait (MPI_Waitany, MPI_Waitsome) if there is nothing else to do. Otherwise do more work between \
+             two tests. Time in tests is lost only if there was other work.",
 };
 
 const PROBES: Polling = Polling {
@@ -39,8 +39,8 @@ const PROBES: Polling = Polling {
     calls: &PROBING,
     is_found: is_receive,
     found: ["beside", "receive"],
-    advice: "Wait (MPI_Probe, MPI_Mprobe, or a receive from MPI_ANY_SOURCE) where there is nothing else to do; otherwise \
-             do more work between two probes. Time in probes is lost only where there was other work.",
+    advice: "Wait (MPI_Probe, MPI_Mprobe, or a receive from MPI_ANY_SOURCE) if there is nothing else to do. \
+             Otherwise do more work between two probes. Time in probes is lost only if there was other work.",
 };
 
 /// Very many tests for completion, or probes that do not wait.
@@ -70,10 +70,11 @@ fn finding(polling: &Polling, family: &FamilyFacts<'_>, facts: &Facts<'_>) -> Op
         cost_s,
         what: format!("{at_most}{per_process} {noun}s {what} per process on {}.", family.title),
         evidence: format!(
-            "{at_most}{}, mostly {}, {relation} {} on it.{}",
+            "{at_most}{}, mostly {}, {relation} {} on {}.{}",
             count(number, noun),
             most.call,
             count_of(found, noun_of_found, &format!("{noun_of_found}s")),
+            family.title,
             at::of_calls(facts, family, &format!("{noun}s"), |call| polling.calls.contains(&call)),
         ),
         threshold: format!(

@@ -27,15 +27,17 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
             most.rank
         ),
         evidence: format!(
-            "Measured in a sample of its calls: {} of rank {}, {} of all ranks. Short calls take that much longer than without it, \
-             and ranks that wait for this one wait longer.",
+            "Measured in a sample of calls: {} of rank {}, {} of all ranks. The profiler makes short calls \
+             longer by this time. Ranks that wait for this rank wait longer, too.",
             time(most.time_s),
             most.rank,
             time(all_s)
         ),
         threshold: format!("{} of a rank's wall time, and {}", percent(OF_WALL), time(LEAST_S)),
-        advice: "Trust the counts, and the times of long calls. See which calls are so many (mpisee-through ops), and record only a part \
-                 of the run: --record off and mpisee-through record, or MPI_Pcontrol(0) and MPI_Pcontrol(1)."
-            .to_owned(),
+        advice:
+            "Trust the counts, and the times of long calls. Find the most frequent calls (mpisee-through \
+             ops). Record only a part of the run: --record off and mpisee-through record, or MPI_Pcontrol(0) \
+             and MPI_Pcontrol(1)."
+                .to_owned(),
     })
 }

@@ -185,16 +185,17 @@ fn dominating_on(
     let comms = family.filter_text();
     let (beside, explained) = match cost_s < all_s {
         true => (
-            ", beside what other findings explain",
+            ", without the part that other findings explain",
             format!(
-                " All {what} there take {}, of which other findings explain {}.",
+                " All {what} on {} take {}; other findings explain {} of this time.",
+                family.title,
                 time(all_s),
                 time(all_s - cost_s)
             ),
         ),
         false => ("", String::new()),
     };
-    let at = at::of_time(facts, family, |call| call == most.call);
+    let at = at::of_time(facts, family, &format!("the time in {}", most.call), |call| call == most.call);
     Some(Finding {
         rule: "dominating",
         about: family.name.to_owned(),
@@ -211,8 +212,8 @@ fn dominating_on(
             percent(DOMINATING_OF_RUN)
         ),
         advice: format!(
-            "See how evenly its time is spread over ranks, mpisee-through ranks PROFILE --comm '{comms}', and how \
-             many calls of which size it is, mpisee-through sizes PROFILE --comm '{comms}'."
+            "See how evenly ranks share the time: mpisee-through ranks PROFILE --comm '{comms}'. See how \
+             many calls of each size there are: mpisee-through sizes PROFILE --comm '{comms}'."
         ),
     })
 }
@@ -222,8 +223,9 @@ fn largest_part(most: &Used, family: &FamilyFacts<'_>, facts: &Facts<'_>) -> Str
     let Used { call, calls, time_s, .. } = most;
     if facts.is_counted_on_each(call) {
         return format!(
-            "The largest part is {call}: {} summed over ranks. A call counts on each communicator of its requests, with a \
-             part of its time, so that the number of calls and their mean time are not known.",
+            "The largest part is {call}: {} summed over ranks. A call counts on each communicator of its \
+             requests, with a part of its time. The number of calls and their mean time are therefore \
+             unknown.",
             time(*time_s)
         );
     }
@@ -267,23 +269,23 @@ fn tiny_allreduces(facts: &Facts<'_>) -> Vec<Finding> {
                 family.title
             ),
             evidence: format!(
-                "{} by {}, {} each on average{}.{}",
+                "{} by {}, {} each on average.{}{}",
                 count(calls, "call"),
                 count_of(processes, "process", "processes"),
                 time(all_s / calls.max(1) as f64),
                 known.map_or(String::new(), |known| format!(
-                    "; of those of all sizes {}, which is not in Time",
+                    " Waiting for others takes {} of MPI_Allreduce of all sizes, and is not in Time.",
                     waiting::share(known)
                 )),
                 at::of_calls(facts, &family, "calls of MPI_Allreduce", |call| call == "MPI_Allreduce"),
             ),
             threshold: format!("{TINY_CALLS} calls per process and {} of the run", percent(TINY_OF_RUN)),
             advice: format!(
-                "Reduce several values at once in one array; test for convergence less often; or start it with \
-                 MPI_Iallreduce and compute meanwhile.{}",
+                "Reduce several values at once in one array. Test for convergence less often. Or start the \
+                 reduction with MPI_Iallreduce and compute meanwhile.{}",
                 match known {
                     Some(_) => "",
-                    None => " How much of the time is waiting for late processes, which fewer calls do not save, was not measured.",
+                    None => " Waiting for late processes was not measured; fewer calls do not save it.",
                 }
             ),
         })
@@ -319,17 +321,17 @@ fn scattered(facts: &Facts<'_>) -> Vec<Finding> {
                 false => format!("{} would each fit on one node and are on several.", family.title),
             },
             evidence: format!(
-                "{some}{} of up to {}, on up to {} each; a node has {}.",
+                "{some}{} of up to {}, on up to {} each. A node has {}.",
                 count(family.comms.len() as u64, "communicator"),
                 count_of(size.into(), "process", "processes"),
                 count(nodes.into(), "node"),
                 count(facts.ranks_per_node.into(), "rank"),
             ),
-            threshold: format!("{} of the run on them", percent(SCATTERED_OF_RUN)),
-            advice: "How much of the time is due to the network is not measured; mpisee-through locality PROFILE has \
-                     the traffic across nodes. Try to place neighbouring ranks differently (Open MPI: mpirun --map-by \
-                     or --rank-by; Slurm: --distribution; MPICH: -map-by), or choose the members by \
-                     MPI_Comm_split_type and node."
+            threshold: format!("{} of the run on these communicators", percent(SCATTERED_OF_RUN)),
+            advice: "The part of the network in this time is not measured. mpisee-through locality PROFILE \
+                     has the traffic across nodes. Try to place neighbouring ranks differently (Open MPI: \
+                     mpirun --map-by or --rank-by; Slurm: --distribution; MPICH: -map-by). Or choose members \
+                     by node with MPI_Comm_split_type."
                 .to_owned(),
         })
     };
@@ -372,27 +374,30 @@ fn blocking_sends(facts: &Facts<'_>) -> Vec<Finding> {
                 human_bytes((bytes as f64 / cost_s.max(f64::MIN_POSITIVE)) as u64)
             ),
             evidence: format!(
-                "{} of {} on average take {} each{}.{}",
+                "{} of {} on average take {} each.{}{}",
                 count(calls, "send"),
                 human_bytes(bytes / calls.max(1)),
                 time(time_s / calls.max(1) as f64),
                 known.map_or(String::new(), |known| format!(
-                    ", of which {} is not waiting that is known: of blocking sends of all sizes {}",
-                    time(cost_s / calls.max(1) as f64),
-                    waiting::share(known)
+                    " Known waiting takes {} of blocking sends of all sizes. Without this part, these sends \
+                     take {} each.",
+                    waiting::share(known),
+                    time(cost_s / calls.max(1) as f64)
                 )),
-                at::of_time(facts, &family, is_blocking_send),
+                at::of_time(facts, &family, "the time in blocking sends", is_blocking_send),
             ),
             threshold: format!(
-                "{} of the run in MPI_Send and MPI_Ssend of {} and more, as far as it is not known to be waiting, at less than {} per \
-                 second",
+                "{} of the run in MPI_Send and MPI_Ssend of {} and more, without known waiting, at less than \
+                 {} per second",
                 percent(BLOCKING_OF_RUN),
                 human_bytes(RENDEZVOUS_BYTES),
                 human_bytes(SLOW_BYTES_PER_S as u64)
             ),
             advice: format!(
-                "MPI libraries mostly return from a send of this size when the receiver takes the message. It may \
-                 wait for late receivers{}: mpisee-through waits PROFILE has the part that is waiting, as far as messages were sampled. MPI_Isend, completed later, lets the sender go on meanwhile.",
+                "MPI libraries mostly return from a send of this size when the receiver takes the message. \
+                 The send may wait for late receivers{}. mpisee-through waits PROFILE has the waiting part, \
+                 as far as messages were sampled. MPI_Isend, completed later, lets the sender go on \
+                 meanwhile.",
                 match (&facts.lack, facts.knows_waits) {
                     (Some(_), _) => ", the network, and receivers that had no core",
                     (None, true) => ", or the network (no rank lacked a core)",

@@ -103,25 +103,34 @@ fn finding(
         rule: "skewed-volume",
         about: family.name.to_owned(),
         cost_s,
-        what: format!("Members of {} have unequal parts in {call}: the largest is {:.1} times the mean.", family.title, most / mean),
+        what: format!(
+            "Members of {} have unequal parts in {call}: the largest is {:.1} times the mean.",
+            family.title,
+            most / mean
+        ),
         evidence: format!(
-            "Measured: rank {} {does} {}{several}, a member on average {}, in {}; {} summed over ranks{}.",
+            "Measured: rank {} {does} {}{several} in {}; the mean of the members is {}. The calls take {} \
+             summed over ranks. {}",
             worst.rank,
             human_bytes(worst.most),
-            human_bytes(worst.mean as u64),
             count(used.calls / u64::from(family.size()).max(1), "call"),
+            human_bytes(worst.mean as u64),
             time(used.time_s),
             match known {
-                Some(known) => format!(", of which {}, which is not in Time", waiting::share(known)),
-                None => ", and how much of it is waiting was not measured".to_owned(),
+                Some(known) => format!(
+                    "Waiting for others takes {} of this time, and is not in Time.",
+                    waiting::share(known)
+                ),
+                None => "The waiting part of this time was not measured.".to_owned(),
             }
         ),
         threshold: format!(
-            "{MOST_BY_MEAN} times the mean over members, and {} of the run beside waiting",
+            "{MOST_BY_MEAN} times the mean over members, and {} of the run without waiting",
             percent(OF_RUN)
         ),
-        advice: "All members may need as long as the one that moves most: divide the data more evenly, or move the large part \
-                 by messages of its own. How much faster that is has to be measured."
-            .to_owned(),
+        advice:
+            "All members may need as long as the member that moves most. Divide the data more evenly, or \
+             move the large part by messages of its own. Measure the gain."
+                .to_owned(),
     })
 }

@@ -49,8 +49,8 @@ fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, used: &Used) -> Option<F
             used.call, family.title
         ),
         evidence: format!(
-            "Measured by the arrivals of all members: beside waiting, {} take {}{range}, {} each on average. The shortest call of \
-             each size, as often, takes {}, {} each.",
+            "Measured by the arrivals of all members: {} take {}{range} without waiting, {} each on average. \
+             If each call took as long as the shortest of its size, the sum would be {}, {} each.",
             count(used.calls, "call"),
             time(transfer.total),
             time(transfer.total / calls),
@@ -58,14 +58,16 @@ fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, used: &Used) -> Option<F
             time(shortest_s / calls),
         ),
         threshold: format!(
-            "{TIMES} times as long as the shortest calls of the same sizes, and {} of the run beyond these, at the low end of the \
-             interval",
+            "{TIMES} times as long as the shortest calls of the same sizes, and {} of the run beyond the \
+             shortest calls, at the low end of the interval",
             percent(OF_RUN)
         ),
         advice: format!(
-            "Why most take longer is not measured: other traffic on the network, data that is not in the caches, interruptions by the \
-             system{}. Compare runs on fewer nodes or ranks, and the algorithms that the MPI library has for it.",
-            if facts.knows_waits { " (no rank lacked a core)" } else { ", or ranks that wait for a core" }
+            "The cause is not measured. Possible causes are other traffic on the network, data outside of \
+             the caches, and interruptions by the system{}. Compare runs on fewer nodes or ranks. Compare \
+             the algorithms that the MPI library has for {}.",
+            if facts.knows_waits { " (no rank lacked a core)" } else { ", or ranks that wait for a core" },
+            used.call
         ),
     })
 }

@@ -54,31 +54,33 @@ pub fn finding(facts: &Facts<'_>, family: &FamilyFacts<'_>, messages: &Messages)
     pairs.iter().for_each(|pair| sum.add(pair.sent));
     let mut named: Vec<String> = pairs.iter().take(NAMED).map(Pair::text).collect();
     let more = pairs.len().saturating_sub(NAMED);
-    named.extend((more > 0).then(|| format!("and so on for {}", count(more as u64, "more pair"))));
+    named.extend((more > 0).then(|| format!("and {}", count(more as u64, "more pair"))));
     Some(Finding {
         rule: "small-messages",
         about: family.name.to_owned(),
         cost_s,
         what: format!(
-            "{} of {} on average on {}, of which many go to the same rank one after the other.",
+            "Many of {} on {}, of {} on average, go to the same rank one after the other.",
             count(sum.messages, "message"),
-            human_bytes(rounded_mean(sum.bytes, sum.messages)),
-            family.title
+            family.title,
+            human_bytes(rounded_mean(sum.bytes, sum.messages))
         ),
         evidence: format!(
-            "Measured: {}, more than {BY_ROUND} for each receive or collective of the sender. Estimated: a message of up to {SMALL_BYTES} \
-             bytes took {} at least in this run, over both ends; Time is that of the messages that would be left out if those were one.{}",
+            "Measured: {}; more than {BY_ROUND} messages for each receive or collective of the sender. \
+             Estimated: a message of up to {SMALL_BYTES} bytes took {} at least in this run, over both ends. \
+             Time is that of the messages that joining them would save.{}",
             named.join("; "),
             time(least_s),
             at::of_calls(facts, family, "sends", is_send),
         ),
         threshold: format!(
-            "{MESSAGES} messages of up to {SMALL_BYTES} bytes on average from a rank to another, {BY_ROUND} for each receive or collective, \
-             and {} of the run by the least time of a message",
+            "{MESSAGES} messages of up to {SMALL_BYTES} bytes on average from one rank to another, \
+             {BY_ROUND} for each receive or collective of the sender, and {} of the run by the least time of \
+             a message",
             percent(OF_RUN)
         ),
-        advice: "Put what goes to the same rank into one message (an array, a derived datatype, MPI_Pack), or send it when enough has \
-                 come together. How much faster that is has to be measured."
+        advice: "Put data for the same rank into one message (an array, a derived datatype, MPI_Pack). Or \
+                 collect data and send when there is enough. Measure the gain."
             .to_owned(),
     })
 }
@@ -87,7 +89,7 @@ impl Pair {
     fn text(&self) -> String {
         let Pair { from, to, sent, .. } = self;
         format!(
-            "rank {from} to rank {to} {} of {}",
+            "rank {from} to rank {to}, {} of {}",
             count(sent.messages, "message"),
             human_bytes(rounded_mean(sent.bytes, sent.messages))
         )

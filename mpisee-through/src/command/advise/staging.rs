@@ -43,14 +43,15 @@ fn finding(facts: &Facts<'_>, comm: String, sum: &Staged) -> Finding {
         cost_s: sum.time_s,
         what: format!("Copies between GPUs and the host for messages on {comm} take {share} of the run."),
         evidence: format!(
-            "{} were copied right before sends or right after receives: {} over all ranks, {mean} on each that copied (mean).",
+            "{} were copied right before sends or right after receives. The copies took {} over all ranks, \
+             {mean} per copying rank (mean).",
             human_bytes(sum.bytes),
             time(sum.time_s)
         ),
         threshold: format!("blocking copies that take {} of the run or more", percent(FROM)),
         advice: format!(
-            "Pass buffers on the GPU to an MPI that takes them (CUDA-aware): that saves {share} of the run at most, as the data has to move \
-             all the same; mpisee-through gpu PROFILE --by staging has all of them."
+            "Pass buffers on the GPU to a CUDA-aware MPI. This saves {share} of the run at most, because the \
+             data still has to move. mpisee-through gpu PROFILE --by staging lists all copies."
         ),
         about: comm,
     }

@@ -12,8 +12,9 @@ const WIDTH: usize = 100;
 const HEADINGS: usize = 11;
 /// The share of the run in MPI from which on it is said that no cause was found.
 const MUCH: f64 = 0.2;
-const NO_CAUSE: &str = "No rule found a cause. mpisee-through ranks shows how it is spread, mpisee-through sizes what messages there are; \
-                        mpisee-through advise --help lists the rules.";
+const NO_CAUSE: &str = "No rule found a cause. mpisee-through ranks shows how ranks share the MPI time. \
+                        mpisee-through sizes shows the sizes of messages. mpisee-through advise --help lists \
+                        the rules.";
 
 /// A numbered list, each finding with its evidence, threshold and advice.
 pub fn numbered(verdict: &str, findings: &[Finding], facts: &Facts<'_>, page: Page) -> String {

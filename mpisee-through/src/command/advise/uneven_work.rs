@@ -39,23 +39,25 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
         rule: UNEVEN_WORK,
         about: "(run)".to_owned(),
         cost_s,
-        what: format!("Work is uneven: rank {} has most of it.", most.rank),
+        what: format!("Work is uneven: rank {} has the most.", most.rank),
         evidence: format!(
-            "Measured: it is outside of MPI for {}{or_more}, the mean over {} is {}, the least {}: load balance {:.0} %{}.",
+            "Measured: rank {} is outside of MPI for {}{or_more}. The mean over {} is {}, the least {}. The \
+             load balance is {:.0} %{}.",
+            most.rank,
             time(least_s),
             count(rows.len() as u64, "rank"),
             time(even_s),
             time(shortest_s),
             100.0 * balance,
-            if waited_for_core { " at most, as it waited for a core, too" } else { "" }
+            if waited_for_core { " at most, because this rank also waited for a core" } else { "" }
         ),
         threshold: format!(
             "load balance below {} and {} of the run in which the others have less to do",
             percent(BALANCE),
             percent(LOST_OF_RUN)
         ),
-        advice: "Divide the work anew. Outside of MPI there may also be input and output, and a system that is slower; \
-                 mpisee-through ranks and efficiency have each rank and region."
+        advice: "Divide the work anew. Time outside of MPI may also be input, output or a slower system. \
+                 mpisee-through ranks and efficiency show each rank and region."
             .to_owned(),
     };
     let has_as_much = |row: &&RankRow| outside(row)[1] >= AS_MUCH * least_s;

@@ -39,14 +39,14 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     );
     let whole = match facts.is_interrupted {
         true => format!(
-            "MPI takes {} or more, summed over ranks: up to the last call that is known of each, {} of the time.",
+            "MPI takes {} or more, summed over ranks: {} of the time up to the last known call of each rank.",
             time(facts.mpi_s),
             percent(of_run)
         ),
         false => whole,
     };
     if of_run < LITTLE && !facts.is_interrupted {
-        return format!("{whole} No more than that can be gained in it.");
+        return format!("{whole} Tuning MPI can save this share at most.");
     }
     let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     let mut parts: Vec<Part<'_>> = families.iter().flat_map(parts).collect();
@@ -63,13 +63,13 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         let waiting = waiting.map_or(String::new(), |known| format!(", {}", waiting::in_seconds(known)));
         let place = at::place_of_most(facts, part.family, &part.used.call);
         let of_mpi = 100.0 * of_mpi(part);
-        named.push(format!("{}, {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
+        named.push(format!("{}: {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
     }
     match named.split_first() {
         None => whole,
         Some((first, others)) => {
-            let others: String = others.iter().map(|other| format!("; then {other}")).collect();
-            format!("{whole} The largest part is {first}{others}.")
+            let others: String = others.iter().map(|other| format!(" The next part is {other}.")).collect();
+            format!("{whole} The largest part is {first}.{others}")
         }
     }
 }

@@ -9,7 +9,7 @@ use super::cause::{Caused, WAITING};
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::work::{self, Beside};
-use crate::units::time;
+use crate::units::{count, time};
 use crate::waits::messages::MESSAGES;
 use crate::waits::sentence::{Doubt, Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting, most_of_one};
@@ -61,14 +61,14 @@ fn of_chosen(facts: &Facts<'_>, operation: &Waiting) -> Option<(f64, Estimate)> 
     each.reduce(|(time_s, one), (more_s, other)| (time_s + more_s, one.plus(other)))
 }
 
-/// `61 % (57 to 66 %) is waiting for others`.
+/// `61 % (57 to 66 %)`, the part of a time that is waiting for others.
 pub fn share((time_s, waiting): (f64, Estimate)) -> String {
     let of = |part_s: f64| 100.0 * (part_s / time_s).clamp(0.0, 1.0);
     let range = match waiting.high - waiting.low > 0.005 * time_s {
         true => format!(" ({:.0} to {:.0} %)", of(waiting.low), of(waiting.high)),
         false => String::new(),
     };
-    format!("{:.0} %{range} is waiting for others", of(waiting.total))
+    format!("{:.0} %{range}", of(waiting.total))
 }
 
 /// `1.20 s of it (1.10 to 1.30 s) waiting for others`, for sentences with shares of another whole.
@@ -92,29 +92,31 @@ struct EndText {
 const SENDERS: EndText = EndText {
     kinds: &["late sender", "late senders", "late rank", "late ranks", "late node"],
     wait: "to send",
-    advice: "Why they come later is not measured: compare their work before the send with the others', or let them send earlier; \
-             receivers that have other work can do it between MPI_Irecv and MPI_Wait.",
+    advice: "The cause of the delay is not measured. Compare the work before the send with the work of other \
+             ranks. Or let late ranks send earlier. Receivers with other work can do that work between \
+             MPI_Irecv and MPI_Wait.",
 };
 
 const RECEIVERS: EndText = EndText {
     kinds: &["late receiver", "late receivers"],
     wait: "to receive",
-    advice: "Post receives earlier, with MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that \
-             senders go on meanwhile.",
+    advice: "Post receives earlier, with MPI_Irecv before other work. Or send with MPI_Isend and complete \
+             the send later. Either way, senders go on meanwhile.",
 };
 
 const PARTNERS: EndText = EndText {
     kinds: &["late partner", "late partners"],
     wait: "to send and to receive",
-    advice: "Why they come later is not measured: compare their work before these messages with the others'; others that have other \
-             work can do it between MPI_Irecv, MPI_Isend and MPI_Waitall.",
+    advice: "The cause of the delay is not measured. Compare the work before these messages with the work of \
+             other ranks. Waiting ranks with other work can do that work between MPI_Irecv, MPI_Isend and \
+             MPI_Waitall.",
 };
 
 const HOT_RECEIVERS: EndText = EndText {
     kinds: &["hot receiver", "hot receivers"],
     wait: "to receive",
-    advice: "Post all receives before the first is completed, let fewer ranks send at once, or use MPI_Gather or MPI_Reduce, \
-             which many libraries do along a tree.",
+    advice: "Post all receives before completing the first, or let fewer ranks send at once. Or use \
+             MPI_Gather or MPI_Reduce: many libraries run these operations along a tree.",
 };
 
 const END_TEXTS: [EndText; 4] = [SENDERS, RECEIVERS, PARTNERS, HOT_RECEIVERS];
@@ -275,7 +277,8 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
             what,
             evidence: format!("{}{more}", self.measured().join(" ")),
             threshold: format!(
-                "waiting of {} of the run; ranks are named that cause half of it or more and stand out as mpisee-through waits has it",
+                "waiting of {} of the run. Named ranks cause half of the waiting or more, and stand out by \
+                 the rules of mpisee-through waits",
                 percent(OF_RUN)
             ),
             advice,
@@ -294,22 +297,24 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
             let calls: BTreeSet<&str> =
                 self.operations().filter(|one| !one.is_of_messages()).map(|one| one.call.as_str()).collect();
             parts.push(format!(
-                "Measured by the arrivals of all members: of {} in collectives {}.{}",
-                time(time_s),
+                "Waiting for others takes {} of {} in collectives, measured by the arrivals of all \
+                 members.{}",
                 share((time_s, waiting)),
-                at::of_time(self.facts, self.family, |call| calls.contains(call))
+                time(time_s),
+                at::of_time(self.facts, self.family, "the time in collectives", |call| calls.contains(call))
             ));
             parts.extend(first_texts(collectives));
         }
         if let Some((time_s, waiting)) = self.parts[1].filter(|(_, waiting)| waiting.total > 0.0) {
             let [for_senders_s, for_receivers_s] = self.by_end_s();
             parts.push(format!(
-                "Measured by both ends of messages: of {} in messages {}, {} for senders and {} for receivers.{}",
-                time(time_s),
+                "Waiting for others takes {} of {} in messages, measured by both ends. Ranks wait {} for \
+                 senders and {} for receivers.{}",
                 share((time_s, waiting)),
+                time(time_s),
                 time(for_senders_s),
                 time(for_receivers_s),
-                at::of_time(self.facts, self.family, is_call_of_messages)
+                at::of_time(self.facts, self.family, "the time in messages", is_call_of_messages)
             ));
             parts.extend(first_texts(messages));
         }
@@ -337,32 +342,30 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         let is_of = |end: &&EndText| in_messages && kinds.iter().all(|kind| end.kinds.contains(kind));
         let end = END_TEXTS.iter().find(is_of);
         let what = match end {
-            Some(end) => format!("On {} others wait for {whom} {}.", self.family.title, end.wait),
-            None => format!("On {} others wait for {whom}.", self.family.title),
+            Some(end) => format!("Other ranks wait for {whom} {} on {}.", end.wait, self.family.title),
+            None => format!("Other ranks wait for {whom} on {}.", self.family.title),
         };
-        let [comes, does, waited] = match ranks.len() {
-            1 => ["it comes", "it does", "it waited"],
-            _ => ["they come", "they do", "they waited"],
+        let [these_spend, these_waited] = match ranks.len() {
+            1 => ["This rank spends", "this rank waited"],
+            _ => ["These ranks spend", "these ranks waited"],
         };
-        let otherwise = end.map_or_else(
-            || {
-                format!(
-                    "Why {comes} later is not measured: compare the work, input and output before these calls, and the node, with the \
-                     others'."
-                )
-            },
-            |end| end.advice.to_owned(),
+        let otherwise = end.map_or(
+            "The cause of the delay is not measured. Compare the work, input and output before these calls, \
+             and the node, with those of other ranks.",
+            |end| end.advice,
         );
         let advice = match &beside {
             Some(_) if !explaining.is_empty() => format!(
-                "What {does} outside of MPI takes longer than with the others, by enough to explain half of the waiting or more: see \
-                 whether the work can be divided anew, or what is slow there, as input, output or the node."
+                "{these_spend} longer outside of MPI than the others, enough to explain half of the waiting \
+                 or more. Check whether the work can be divided anew. Or find what is slow outside of MPI, \
+                 such as input, output or the node."
             ),
             Some(_) if self.may_only_pass_it_on() => format!(
-                "Look first for whom {waited} there: the cause may be with those, who have a finding of their own if they stand out.{}",
+                "Look first at the ranks for which {these_waited}: the cause may be with them. Ranks that \
+                 stand out have a finding of their own.{}",
                 self.most_work()
             ),
-            _ => otherwise,
+            _ => otherwise.to_owned(),
         };
         (what, advice, beside.map_or_else(String::new, |beside| format!(" {}", beside.sentence())), ranks)
     }
@@ -392,7 +395,7 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         match names.first() {
             Some(&only) if names.len() == 1 && *ranks == self.late_ranks() => only.to_owned(),
             _ if ranks.len() == 1 => format!("rank {}", ranks.iter().copied().collect::<RankSet>()),
-            _ => "these ranks".to_owned(),
+            _ => "several ranks".to_owned(),
         }
     }
 
@@ -418,18 +421,18 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         let title = &self.family.title;
         if let Some((rank, part)) = self.largest() {
             let what = format!(
-                "On {title} others wait for rank {rank}, {} of the waiting, which is not certain.",
+                "Other ranks wait for rank {rank} on {title}: {} of the waiting (not certain).",
                 percent(part)
             );
             let doubt = Doubt::about(rank, self.operations());
             let advice = match &doubt {
                 Some(Doubt { is_of_estimate: true, .. }) => {
-                    "See whether it is the same rank in another run. mpisee --instances all keeps every call."
+                    "Check whether another run names the same rank. mpisee --instances all keeps every call."
                         .to_owned()
                 }
                 _ => format!(
-                    "See what rank {rank} does now and then that others do not, as output or a checkpoint, and whether it is the same \
-                     rank in another run."
+                    "Find what rank {rank} does now and then that others do not, such as output or a \
+                     checkpoint. Check whether another run names the same rank."
                 ),
             };
             let why = doubt.map_or_else(String::new, |doubt| format!(" {}", doubt.sentence));
@@ -437,24 +440,27 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         }
         let [collectives_s, messages_s] = self.parts_s();
         let in_messages = if messages_s > collectives_s { " in messages" } else { "" };
-        let mut what =
-            format!("Members of {title} wait for each other{in_messages}; no single rank causes most of it.");
+        let mut what = format!(
+            "Members of {title} wait for each other{in_messages}; no single rank causes most of the waiting."
+        );
         let otherwise = self.advice_on_nobody(messages_s > collectives_s);
         let mut advice = otherwise.to_owned();
         if let Some((rank, part)) = most_of_one(self.operations(), |member| member.suffered) {
             what = format!(
-                "On {title} rank {rank} waits for others{in_messages}, {} of all waiting; no single rank causes most of it.",
+                "Rank {rank} suffers {} of all waiting{in_messages} on {title}; no single rank causes most \
+                 of it.",
                 percent(part)
             );
             advice = format!(
-                "Those for whom rank {rank} waits have more to do before than it has: give it more of the work, or more ranks to the others' \
-                 part of it. {otherwise}"
+                "The ranks for which rank {rank} waits have more to do before these calls. Give rank {rank} \
+                 more of the work, or divide the part of the others among more ranks. {otherwise}"
             );
         }
         let lacks_progress = self.operations().any(|one| one.may_lack_progress);
         let more = match lacks_progress {
             true => {
-                " In some of it nobody can be named: what all had started was complete only after a rank came back to MPI."
+                " No rank can be named for a part of the waiting. What all ranks had started was complete \
+                 only after a rank came back to MPI."
             }
             false => "",
         };
@@ -465,15 +471,16 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         let [for_senders_s, for_receivers_s] = self.by_end_s();
         match in_messages {
             false => {
-                "Ranks have more work in turn, or are held up by others on their cores; mpisee-through ranks PROFILE shows whether they \
-                 had cores. Fewer or nonblocking collectives let such delays even out."
+                "Ranks have more work in turn, or others use their cores. mpisee-through ranks PROFILE shows \
+                 whether ranks had cores. Fewer or nonblocking collectives let these delays even out."
             }
             true if for_receivers_s > for_senders_s => {
-                "Let receivers post MPI_Irecv before other work, or send with MPI_Isend and complete it later, so that senders go on \
-                 meanwhile."
+                "Let receivers post MPI_Irecv before other work. Or send with MPI_Isend and complete the \
+                 send later. Either way, senders go on meanwhile."
             }
             true => {
-                "Let receivers do other work between MPI_Irecv and MPI_Wait, or ranks send before work that others do not wait for."
+                "Let receivers do other work between MPI_Irecv and MPI_Wait. Or let ranks send before work \
+                 for which no other rank waits."
             }
         }
     }
@@ -488,7 +495,8 @@ fn named_waiting_s<'s>(sentences: impl Iterator<Item = &'s Sentence>) -> f64 {
 fn first_texts(sentences: &[Sentence]) -> Vec<String> {
     let texts = sentences.iter().take(SENTENCES).map(|one| one.text.clone());
     let more = sentences.len().saturating_sub(SENTENCES);
-    texts.chain((more > 0).then(|| format!("And so on in {more} more."))).collect()
+    let others = || format!("mpisee-through waits PROFILE has {}.", count(more as u64, "more sentence"));
+    texts.chain((more > 0).then(others)).collect()
 }
 
 fn is_call_of_messages(call: &str) -> bool {

@@ -56,8 +56,8 @@ impl Beside {
         explain.map(|(&rank, _)| rank).collect()
     }
 
-    /// `Outside of MPI rank 3 spends 2.5 s, the others 400 ms on average.` Where ranks waited for a core, whether there or in MPI is
-    /// unknown.
+    /// `Rank 3 spends 2.50 s outside of MPI, the others 400 ms on average.` If ranks waited for a core, it is
+    /// unknown whether the wait was outside of MPI or in it.
     pub fn sentence(&self) -> String {
         let by_time = |one: &(&u32, &[f64; 2]), other: &(&u32, &[f64; 2])| one.1[0].total_cmp(&other.1[0]);
         let (least, most) = (self.own_s.iter().min_by(by_time), self.own_s.iter().max_by(by_time));
@@ -65,16 +65,16 @@ impl Beside {
             return String::new();
         };
         let may_be_less = self.own_s.values().any(|[all_s, least_s]| *all_s > (1.0 + SLIGHT) * least_s);
-        let less = if may_be_less { " (less if waits for a core were there)" } else { "" };
+        let less = if may_be_less { " (less if this includes waits for a core)" } else { "" };
         let range = match *most_s > (1.0 + SLIGHT) * least_s {
             true => format!("{} to {}{less}", time(*least_s), time(*most_s)),
             false => time(*most_s),
         };
         let own = match self.own_s.len() {
-            1 => format!("rank {rank} spends {range},"),
-            _ => format!("these ranks spend {range}, rank {rank} the most;"),
+            1 => format!("Rank {rank} spends {range} outside of MPI,"),
+            _ => format!("These ranks spend {range} outside of MPI, rank {rank} the most;"),
         };
-        format!("Outside of MPI {own} the others {} on average.", time(self.others_s))
+        format!("{own} the others {} on average.", time(self.others_s))
     }
 }
 
@@ -98,7 +98,8 @@ mod tests {
     #[test]
     fn the_range_of_several_ranks_is_said() {
         let said = beside(&[(0, 0.001), (2, 1.5)]).sentence();
-        let expected = "Outside of MPI these ranks spend 1.00 ms to 1.50 s, rank 2 the most; the others 500 ms on average.";
+        let expected = "These ranks spend 1.00 ms to 1.50 s outside of MPI, rank 2 the most; the others 500 \
+                        ms on average.";
         assert_eq!(said, expected);
     }
 }

@@ -42,52 +42,55 @@ use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpirun -n 64 mpisee --watch ./app       mpisee itself starts an agent on each node
-  mpisee-through agent                    by hand, on a node of a running job
+  mpirun -n 64 mpisee --watch ./app       starts an agent on each node
+  mpisee-through agent                    the only job of this node
   mpisee-through agent --wait 60s &       before the job begins
-  mpisee-through agent 4711               the job to which process 4711 belongs, or which it started
+  mpisee-through agent 4711               the job of process 4711, or jobs that it starts
   srun --overlap --ntasks-per-node=1 mpisee-through agent --interval 5s
+                                          one agent per node of a running job
   mpisee-through agent --metrics          for Prometheus, at http://127.0.0.1:9464/metrics
   MPISEE_TOKEN=… mpisee-through agent --to login:8080
-                                          to mpisee-through serve on another host
-  mpisee-through timeline app.timeline    what it has read, also while it runs";
+                                          for mpisee-through serve on another host
+  mpisee-through timeline app.timeline    shows the time line, also while the job runs";
 
-/// Reads a running job on this node in intervals, and writes its time line: rates by communicator and operation, and the network
-/// beside them.
+/// Record a running job over time, on one node
 ///
-/// One agent per node. It reads the memory in which mpisee's ranks count, and never makes them wait; it runs on cores that no rank
-/// may use, if there are any. It ends with the job, whatever way that ends, or by a signal, and writes NAME.timeline, which agents of other
-/// nodes share: `mpisee-through timeline` shows it. One that begins late has what came before it as one long interval, and one that is started
-/// again goes on where the earlier one ended.
+/// Start one agent per node. The agent reads the counters of the ranks and writes NAME.timeline.
+/// Agents of several nodes share that folder. Show it with `mpisee-through timeline`.
+///
+/// Ranks never wait for the agent. The agent prefers cores that no rank may use. It ends with the
+/// job, or by a signal. A late agent has one long first interval. A restarted agent goes on after
+/// the earlier one. See docs/how-to/over-time.md for agents, metrics and phases.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AgentArgs {
-    /// A process of the job or above it, the name of its profile (app), its number in the batch system, or where the segments
-    /// are (default: the only job in the directory in MPISEE_SEGMENTS, else /dev/shm)
+    /// Job: one of its processes or a parent of it, its profile's name (app), its batch job, or the
+    /// folder of its segments (default: the only job in MPISEE_SEGMENTS, else in /dev/shm)
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
     #[command(flatten)]
     segments: SegmentsArgs,
 
-    /// Time between two readings; it doubles when there are more than --rows rows
+    /// Time between readings; it doubles when there are more than --rows rows
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
     interval: f64,
 
-    /// The folder to write (default: the name of the profile, with .timeline)
+    /// Folder to write (default: the profile's name with .timeline)
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
 
-    /// How long to wait for a job to begin, if none runs; of a process as long as it runs, whatever this says
+    /// Time to wait for a job to begin; for a process, the agent waits as long as the process runs
     #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "0s")]
     wait: f64,
 
-    /// Serve what is read to Prometheus and its like, as OpenMetrics over HTTP
+    /// Serve the counts to Prometheus and others, as OpenMetrics over HTTP (without a value:
+    /// 127.0.0.1:9464)
     #[arg(long, value_name = "ADDRESS:PORT", num_args = 0..=1, require_equals = true, default_missing_value = "127.0.0.1:9464")]
     metrics: Option<SocketAddr>,
 
-    /// Send where the ranks are, and what they do, to mpisee-through serve, with the token in MPISEE_TOKEN (default: where
-    /// MPISEE_SERVE says, if it is set)
+    /// Send counts and places of ranks to mpisee-through serve, with the token in MPISEE_TOKEN
+    /// (default: the address in MPISEE_SERVE, if it is set)
     #[arg(long, value_name = "HOST:PORT")]
     to: Option<String>,
 
@@ -95,7 +98,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "FD", hide = true)]
     held: Option<RawFd>,
 
-    /// Rows to keep; neighbouring intervals are joined when there are more
+    /// Rows to keep; above this, neighbouring intervals are joined
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1000..), default_value_t = 400_000)]
     rows: u32,
 }

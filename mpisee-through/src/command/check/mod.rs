@@ -27,41 +27,41 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through check app.mpisee                  exit code 1 and differences, or 0
+  mpisee-through check app.mpisee                  exit code 1 and the differences, or 0
   mpisee-through check app.mpisee --all            every difference
-  mpisee-through check app.mpisee --format json    for other programs";
+  mpisee-through check app.mpisee --format json    for scripts";
 
-/// Check that the tables of a profile agree with each other. Exit code 1 if they differ.
+/// Check that the tables of a profile agree with each other
 ///
-/// ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
-/// names: names of communicators are unique, a name begins with its parent's, the parent exists, and
-/// the size is the number of members; every name stands for the same members on all of them, as
-/// run.json says.
-/// rows: communicators and ranks of calls.csv, peers.csv, outside.csv and nccl-peers.csv are in comms.csv and its
-/// members; ranks of gpu.csv are those of the run, and its bytes those of the accesses; ranks of gpus.csv
-/// use the GPU in ranks.csv, and links are between GPUs and adapters that there are; bytes of staged.csv
-/// are among those of copies.csv, and calls of nccl-times.csv among those of calls.csv; sites.csv has
-/// every call site of calls.csv, stacks.csv every call path of paths.csv with its sites, and paths have
-/// no more calls and time than their first site.
-/// traffic: on every communicator, what a rank sent to another is what the other received from it; on those of NCCL ranks are theirs.
-/// time: mpi_s of a rank is the sum of its rows in calls.csv, and not more than wall_s (than mpi_thread_s
-/// if the thread level is multiple, where calls of threads overlap); no clock jumped.
+/// Exit code 1 if they differ. The checks are:
 ///
-/// In a profile with sums over ranks the same is checked of the sums.
+/// - ranks: ranks.csv has every rank of MPI_COMM_WORLD once.
+/// - names: a communicator's name is unique and begins with the name of its parent, which exists.
+///   The size is the number of members. A name has the same members on all of them (run.json).
+/// - rows: communicators of all tables are in comms.csv, and ranks are their members. Call sites
+///   and paths are in sites.csv and stacks.csv. A path has at most the calls and time of its first
+///   site. Bytes of gpu.csv are those of its accesses. Ranks of gpus.csv use that GPU in ranks.csv,
+///   and links join known GPUs and adapters. Bytes of staged.csv are among those of copies.csv,
+///   calls of nccl-times.csv among those of calls.csv.
+/// - traffic: on each communicator, a rank received what another sent to it. Ranks of NCCL's
+///   communicators are NCCL's.
+/// - time: mpi_s of a rank is the sum of its rows in calls.csv, and at most wall_s. The limit is
+///   mpi_thread_s if threads call MPI at once. No clock jumped.
 ///
-/// Traffic that differs is no error of the profile where run.json says that recording was off for a
-/// part of the run, that the profile is incomplete, or that some messages are in no table: of
-/// receives that were freed before they completed, that had less room than their message, or of which
-/// the MPI library does not say what came, and of calls in callbacks; nor is a missing rank, or a
-/// communicator that only missing ranks know, in an incomplete profile. Such differences are shown as
-/// explained and leave the exit code 0.
+/// Profiles with sums over ranks have these checks on the sums. A difference with a known cause is
+/// shown as explained, and leaves exit code 0. Known causes are:
+///
+/// - recording was off for a part of the run
+/// - the profile is incomplete; ranks may be missing, and communicators that only these ranks know
+/// - run.json counts messages in no table: receives freed early or truncated, unknown lengths,
+///   calls in callbacks
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct CheckArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// Show N differences (default: 10 in a table, all in csv and json)
+    /// Show N differences (default: 10 in a table, all in CSV and JSON)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 

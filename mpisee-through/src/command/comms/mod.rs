@@ -22,37 +22,37 @@ use tree::{Line, Tree};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through comms app.mpisee                      the tree, at most ten children of each
-  mpisee-through comms app.mpisee --each --all         every communicator
-  mpisee-through comms app.mpisee --comm 'W_c1*'       some of them, with their ancestors
-  mpisee-through comms app.mpisee --ranks 5            those that rank 5 is in
-  mpisee-through comms app.mpisee --format csv         every row, for other programs";
+  mpisee-through comms app.mpisee                   the tree, at most ten children of each
+  mpisee-through comms app.mpisee --each --all      every communicator
+  mpisee-through comms app.mpisee --comm 'W_c1*'    some communicators, with their ancestors
+  mpisee-through comms app.mpisee --ranks 5         communicators of rank 5
+  mpisee-through comms app.mpisee --format csv      every row, for scripts";
 
-/// The tree of communicators: who created what, who is in it.
+/// The tree of communicators: who created each, and who is in it
 ///
-/// In the table, like communicators (made by one call, or by the same calls from like ones) share a row: W_s2.*, 32 × 8,
-/// every 8th.
-/// The shape is what a communicator is of its parent: a row, column or plane of a grid of processes (taken in the order
-/// of world ranks), the processes of a node, one per node, a duplicate.
+/// In the table, like communicators share a row: W_s2.*, 32 × 8. The shape is the part of the
+/// parent: a row, column or plane of a process grid, a node, one process per node, a duplicate. The
+/// shape is derived from the members in the order of world ranks.
 ///
-/// S is MPI_COMM_SELF: its row and those of its descendants stand for one communicator of each listed
-/// process. The table has it if something happened on it, or with --all. With a filter the table keeps the ancestors of what it shows; csv and json have no more than
-/// what matches.
+/// S is MPI_COMM_SELF. Its row and the rows below it stand for one communicator of each listed
+/// process. The table has S if the program used it, or with --all. With a filter, the table keeps
+/// the ancestors of matching communicators; CSV and JSON do not. See
+/// docs/explanation/communicators.md for names.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CommsArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// Show N children of each communicator (default: 10 in a table, all in csv and json)
+    /// Show N children of each communicator (default: 10 in a table, all in CSV and JSON)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 
-    /// Show all children, and S in any case (default: see --top)
+    /// Show all children, and S even if it was not used (default: see --top)
     #[arg(long)]
     all: bool,
 
-    /// A row for each communicator in the table (default: like ones share a row)
+    /// Show a row for each communicator in the table (default: like ones share a row)
     #[arg(long, alias = "unfold")]
     each: bool,
 

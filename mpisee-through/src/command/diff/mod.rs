@@ -27,57 +27,54 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through diff before.runs after.runs            two folders of repetitions, as mpisee --repeat makes them
-  mpisee-through diff a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee      the same, named one by one
-  mpisee-through diff before.mpisee after.mpisee        two runs: largest changes of time first, which may be noise
+  mpisee-through diff before.runs after.runs                         two folders of mpisee --repeat
+  mpisee-through diff a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee     two sets, named one by one
+  mpisee-through diff before.mpisee after.mpisee                     two runs: changes may be noise
   mpisee-through diff before.mpisee after.mpisee --kind collective --all
-  mpisee-through diff 64.mpisee 128.mpisee              other numbers of ranks
-  mpisee-through diff before.mpisee after.mpisee --by site          by function and line, also between builds
-  mpisee-through diff before.runs after.runs --by site              the same of repetitions, with the noise
-  mpisee-through diff before.runs after.runs --fail-if 'time+10%'     exit code 1 if it got slower";
+  mpisee-through diff 64.mpisee 128.mpisee                           different numbers of ranks
+  mpisee-through diff before.mpisee after.mpisee --by site           by function and line
+  mpisee-through diff before.runs after.runs --by site               the same, with noise
+  mpisee-through diff before.runs after.runs --fail-if 'time+10%'    exit code 1 if slower";
 
-/// Two runs, or two sets of repeated runs: what changed in calls, bytes and time, per communicator and operation.
+/// Two runs, or two sets of runs: what changed
 ///
-/// A is the first path, B the other; of several paths, A are those before -- and B those after it, behind all options. A folder stands for the
-/// profiles in it; of a run and its copies one counts. Communicators are paired by name; those left over by how they were made, their size and shape, if only one
-/// pair fits. Between runs with different numbers of ranks, communicators that one call made count together (W_s2.*), and
-/// all numbers are per rank. Else like communicators share a row in the table. Calls and Volume are sums over ranks, Mean is the time as a mean over
-/// ranks, of several runs the mean over these, Change % that of B by A.
+/// A is the first path, B the second. With more paths, A are those before -- and B those after it,
+/// behind all options. A folder stands for its profiles. Copies of a run count once. The first
+/// lines say if programs, commands, MPI libraries, ranks or nodes differ. JSON has program_before,
+/// program_after and so on.
 ///
-/// Noise is how far the means of such sets differ by chance (95 %, Welch), as the runs of each set differ; ~ marks a change that may
-/// be noise, where not a single row without ~ may be one (95 %, Holm). One run alone is taken to differ as those of the other set.
-/// Of two single runs nothing says how far equal runs differ: any change may be noise, and none is marked.
+/// Calls and Volume are sums over ranks. Mean is the time as a mean over ranks and runs. Change %
+/// is relative to A. Noise is how far the means of two sets differ by chance (95 %, Welch). ~ marks
+/// a change that may be noise (Holm). Between two single runs any change may be noise, and none is
+/// marked.
 ///
-/// The first lines name A and B, and say if the runs have different programs, commands, MPI libraries, ranks or nodes; in JSON
-/// both runs' are program_before, program_after and so on.
+/// Communicators are paired by name, then by origin, size and shape. With different numbers of
+/// ranks, communicators of one call count together, and all numbers are per rank. With --by site, a
+/// row is an operation at a place in the program. Places are paired by function and line, between
+/// builds by function and file. Max is the time of the slowest rank, in any run.
 ///
-/// With --by site a row is a place in the program and the operation that is called there, as mpisee-through sites has them. In the
-/// same build places are paired by function and line. Between builds they are paired by function and file: all in the order of their
-/// lines if both sides have as many, or by line if one side has all lines of the other and more. What this leaves over is paired
-/// likewise by the innermost function alone, as other functions may be inlined in another build. Max is the time of the slowest rank,
-/// of sets in any run.
-///
-/// With --fail-if the exit code is 1 if a bound is exceeded, of sets by their means.
+/// Exit code 1 if a bound of --fail-if is exceeded. Sets are judged by their means. See
+/// docs/how-to/compare-runs.md and docs/how-to/ci.md for the rules.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(
     override_usage = "mpisee-through diff [OPTIONS] A B\n       mpisee-through diff [OPTIONS] A... -- B..."
 )]
 pub struct DiffArgs {
-    /// The profile or the folder of profiles to compare with, and that of the other run or set; before -- all of A
+    /// Profile or folder of profiles to compare with, then the other one; before --, all of A
     #[arg(required = true, value_name = "A")]
     paths: Vec<PathBuf>,
 
-    /// The profiles of B, where A has several
+    /// Profiles of B, if A has several
     #[arg(last = true, value_name = "B")]
     after: Vec<PathBuf>,
 
-    /// Fail if wall, time (in MPI), calls or bytes of what the filters choose grow or shrink by more: time+10%,
-    /// calls+0, bytes-5% (per rank), wall+0.5 (seconds, without %); may be repeated
+    /// Fail if wall, time (in MPI), nccl, calls or bytes of the chosen rows grow or shrink by more:
+    /// time+10%, calls+0, bytes-5% (per rank), wall+0.5 (seconds, without %); repeatable
     #[arg(long, value_name = "BOUND")]
     fail_if: Vec<Bound>,
 
-    /// Rows to compare: operations on communicators, or the places in the program that call MPI, by function and line
+    /// Rows to compare: operations on communicators, or places in the program by function and line
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Compared::Comm)]
     by: Compared,
 
@@ -261,12 +258,12 @@ const NOISE: [&str; 2] = ["noise_s", "may_be_noise"];
 fn noise_unknown(runs: [usize; 2]) -> Option<String> {
     match runs {
         [1, 1] => Some(
-            "A and B are one run each: how far equal runs differ is unknown, and any change may be noise. mpisee --repeat 5 makes \
-             sets of runs, and diff A.runs B.runs tells."
+            "A and B are one run each: the noise between equal runs is unknown, and any change may be noise. \
+             mpisee --repeat 5 makes sets of runs, and diff A.runs B.runs measures the noise."
                 .to_owned(),
         ),
-        [1, _] => Some("A is one run; it is taken to differ from others like it as the runs of B do.".to_owned()),
-        [_, 1] => Some("B is one run; it is taken to differ from others like it as the runs of A do.".to_owned()),
+        [1, _] => Some("A is one run. The noise of A is taken to be that of the runs of B.".to_owned()),
+        [_, 1] => Some("B is one run. The noise of B is taken to be that of the runs of A.".to_owned()),
         _ => None,
     }
 }
@@ -280,7 +277,8 @@ fn paths(args: &DiffArgs) -> Result<[&[PathBuf]; 2]> {
             only.display()
         ),
         (_, []) => bail!(
-            "diff compares two sets of runs: of {} paths, -- goes between those of A and those of B, as in: diff A1 A2 -- B1 B2",
+            "diff compares two sets of runs: put -- between the paths of A and of B (there are {}), as in: \
+             diff A1 A2 -- B1 B2",
             args.paths.len()
         ),
         (before, after) => Ok([before, after]),

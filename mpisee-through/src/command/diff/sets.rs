@@ -121,7 +121,7 @@ fn in_both(sets: [&[PathBuf]; 2]) -> Result<Option<String>> {
         false => format!("{} and {}", first.of.display(), first.profile.display()),
     };
     if sets.iter().all(|set| set.len() == common.len()) {
-        bail!("A and B are the same runs, such as {example}: name other ones for B");
+        bail!("A and B are the same runs, such as {example}: name other runs for B");
     }
     Ok(Some(format!(
         "{} of B {} in A, too ({example}): the noise between A and B is underestimated.",

@@ -74,8 +74,8 @@ pub fn on_cores<'v>(sets: [impl Iterator<Item = &'v ProfileView>; 2]) -> Option<
     let [before, after] = [mean(&before), mean(&after)].map(|share| 100.0 * share);
     differ.then(|| {
         format!(
-            "Ranks were without a core {before:.1} % of the time in A, {after:.1} % in B (mpisee-through ranks). All times differ for \
-             that reason, inside of MPI and outside."
+            "Ranks waited for a CPU core {before:.1} % of the time in A, {after:.1} % in B (mpisee-through \
+             ranks). This difference changes all times, inside of MPI and outside."
         )
     })
 }

@@ -27,9 +27,9 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through expect --write app.expect app.mpisee    write the expectations that this profile meets
+  mpisee-through expect --write app.expect app.mpisee    writes expectations that the profile meets
   mpisee-through expect app.expect app.mpisee            exit code 1 if one of them fails
-  mpisee-through expect app.expect app.runs              the same for several runs of mpisee --repeat
+  mpisee-through expect app.expect app.runs              for several runs of mpisee --repeat
 
 A FILE OF EXPECTATIONS:
   # what, of which operation, on which communicators, how much
@@ -43,42 +43,42 @@ A FILE OF EXPECTATIONS:
   alive = 1
   efficiency >= 0.5";
 
-/// Check a profile against a file of expectations. Exit code 1 if one of them fails, or is NOT
-/// CHECKED: a limit (<=) on calls that the profile does not have, anything but the number of
-/// communicators where the profile has none of that name, or calls at a place where it takes lines that
-/// are not known. Operations match with or without MPI_, in capitals or not.
+/// Check a profile against a file of expectations
 ///
-/// calls, bytes: sums over the operations and communicators whose names match (* is any text). The
-/// name of a family of like communicators with its size, W_s2.*@4, stands for its members alone.
-/// calls ... at NAME: those that are made in functions, files (halo.c) or lines (halo.c:57) that match, as
-/// mpisee-through sites has them. Of functions that are inlined into others any of them may match. Calls whose
-/// line is not known, such as in a stripped binary, may be there or elsewhere: NOT CHECKED if that matters.
-/// operations: how many different ones are used; a new one, or one on a new communicator, shows here.
-/// imbalance: the time of the slowest rank by the mean over ranks.
-/// communicators: how many there are, S and its descendants left out; alive: how many of them were
-/// not freed.
-/// efficiency: parallel efficiency, as in mpisee-through efficiency.
+/// Exit code 1 if an expectation fails or is NOT CHECKED. It is NOT CHECKED if the profile lacks
+/// the calls of a limit (<=), or the communicators that it names. Only their number is checked
+/// then, as 0. It is also NOT CHECKED if it depends on unknown lines. Operations match with or
+/// without MPI_, in any case.
 ///
-/// Of several profiles, or a folder of them, what is counted (calls, bytes, operations, communicators, alive)
-/// has to hold in every run; what is measured (imbalance, efficiency) for the median over the runs. Of a run
-/// and its copies one counts.
+/// - calls, bytes: sums over operations and communicators that match; * is any text. W_s2.*@4 is
+///   the family of that size, without communicators made of its members.
+/// - calls ... at NAME: calls in functions, files (halo.c) or lines (halo.c:57) that match, as in
+///   mpisee-through sites. Inlined functions match, too.
+/// - operations: number of different operations
+/// - imbalance: time of the slowest rank / mean over ranks
+/// - communicators: number of communicators, without S and its descendants
+/// - alive: number of communicators that were not freed
+/// - efficiency: parallel efficiency, as in mpisee-through efficiency
 ///
-/// --write makes one line for like communicators (a family). Operations with less than 5 % of the calls, of the
-/// bytes and of the time in MPI have none, nor have calls whose number depends on time (tests, waits for some of
-/// many, probes). Calls and bytes of one profile are limits with 10 % of room; with profiles of several runs, which
-/// make limits that hold, they are the range of these.
+/// With several profiles, counts must hold in every run, imbalance and efficiency for the median.
+/// Copies of a run count once.
+///
+/// --write makes one line for like communicators. Operations below 5 % of calls, bytes and MPI time
+/// get no line. Neither do calls whose number depends on time (tests, probes, MPI_Waitany). Limits
+/// of one profile have 10 % of room; those of several profiles are their range. See
+/// docs/how-to/ci.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct ExpectArgs {
-    /// The file of expectations
+    /// File of expectations
     #[arg(value_name = "FILE")]
     expectations: PathBuf,
 
-    /// The NAME.mpisee directories that runs left, or folders that have them
+    /// NAME.mpisee directories, or folders that contain them
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
 
-    /// Write FILE from the profile instead; it must not exist yet
+    /// Write FILE from the profiles; FILE must not exist
     #[arg(long)]
     write: bool,
 

@@ -18,35 +18,37 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through export app.mpisee --parquet tables      tables/calls.parquet and others
-  mpisee-through export app.mpisee --hatchet app.json    for Hatchet and Thicket
-  mpisee-through export app.mpisee --dot - | dot -Tsvg   the tree of communicators, drawn
+  mpisee-through export app.mpisee --parquet tables            tables/calls.parquet and others
+  mpisee-through export app.mpisee --hatchet app.json          for Hatchet and Thicket
+  mpisee-through export app.mpisee --dot - | dot -Tsvg         the tree of communicators, drawn
   mpisee-through export app.mpisee --graph ranks --dot r.dot   who sends to whom";
 
-/// Write the profile for other tools: Parquet, Graphviz, Hatchet and Thicket.
+/// Write the profile for other tools: Parquet, Graphviz, Hatchet, Thicket
 ///
-/// Several formats may be asked for at once. Files that exist are overwritten. docs/export.md says what each file has, and what tools it was
-/// tried with.
+/// Give one or more formats. Existing files are overwritten. See docs/how-to/export.md for the
+/// files and the tested tools.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("formats").required(true).multiple(true))]
 pub struct ExportArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// Every table as a Parquet file in the folder DIR, with units and descriptions of the columns
+    /// Write every table as a Parquet file in the folder DIR, with units and descriptions of the
+    /// columns
     #[arg(long, value_name = "DIR", group = "formats")]
     parquet: Option<PathBuf>,
 
-    /// Time, calls and bytes by region, communicator and operation, as JSON of Caliper
+    /// Write time, calls and bytes by region, communicator and operation as Caliper JSON; - is
+    /// standard output
     #[arg(long, value_name = "FILE", group = "formats")]
     hatchet: Option<PathBuf>,
 
-    /// A graph for Graphviz
+    /// Write a graph for Graphviz; - is standard output
     #[arg(long, value_name = "FILE", group = "formats")]
     dot: Option<PathBuf>,
 
-    /// The graph of --dot
+    /// Graph of --dot
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = GraphOf::Comms)]
     graph: GraphOf,
 }
@@ -54,7 +56,7 @@ pub struct ExportArgs {
 /// The nodes of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum GraphOf {
-    /// Communicators, with an edge from the parent to each that was made of it
+    /// Communicators, with an edge from the parent to each child
     Comms,
     /// Ranks, with an edge from the sender to the receiver of messages
     Ranks,

@@ -10,31 +10,31 @@ use mpisee_profile::glob::Glob;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Filters")]
 pub struct Choice {
-    /// Kernels by their names, mangled or as in the table; * and ? as in file names
+    /// Only kernels whose name matches, mangled or as in the table; * and ? as in file names
     #[arg(long, value_name = "PATTERN")]
     kernel: Option<Glob>,
 
-    /// Lines as in the table, file:line
+    /// Only lines that match, as in the table (file:line)
     #[arg(long, value_name = "PATTERN")]
     line: Option<Glob>,
 
-    /// Lines of Python that launched the kernels, file:line
+    /// Only kernels that matching lines of Python launched (file:line)
     #[arg(long, value_name = "PATTERN")]
     launch: Option<Glob>,
 
-    /// Objects as in the table: names that the program gave, or calls that allocated
+    /// Only objects that match, as in the table: names from the program, or allocating calls
     #[arg(long, value_name = "PATTERN")]
     object: Option<Glob>,
 
-    /// Devices that run the kernels, by their UUIDs
+    /// Only kernels on devices whose UUID matches
     #[arg(long, value_name = "PATTERN")]
     device: Option<Glob>,
 
-    /// Devices that the memory is on, as in the table; host and managed, too
+    /// Only memory on devices that match, as in the table, or host, managed
     #[arg(long, value_name = "PATTERN")]
     peer_device: Option<Glob>,
 
-    /// Ranks whose kernels they are: 0-3,8
+    /// Only kernels of these ranks: 0-3,8
     #[arg(long, value_name = "RANKS")]
     ranks: Option<RankSet>,
 }

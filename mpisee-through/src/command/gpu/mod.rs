@@ -41,63 +41,62 @@ use sums::{Key, Sum, Sums};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through gpu app.mpisee                         all of it on a page
-  mpisee-through gpu app.mpisee --comm 'N*'             NCCL's communicators and their calls alone
-  mpisee-through gpu app.mpisee --by rank               kernels' traffic between ranks, beside what MPI sent
-  mpisee-through gpu app.mpisee --image traffic.svg     the same as heat maps, .svg or .png
-  mpisee-through gpu app.mpisee --by device --detail    what each device does, and in which lines
-  mpisee-through gpu app.mpisee --by object             what is accessed, by where it was allocated
+  mpisee-through gpu app.mpisee                                 everything about GPUs, on a page
+  mpisee-through gpu app.mpisee --comm 'N*'                     only communicators of NCCL
+  mpisee-through gpu app.mpisee --by rank                       kernel traffic beside MPI's messages
+  mpisee-through gpu app.mpisee --image traffic.svg             the same as heat maps, .svg or .png
+  mpisee-through gpu app.mpisee --by device --detail            devices, with lines
+  mpisee-through gpu app.mpisee --by object                     objects, by allocation
   mpisee-through gpu app.mpisee --by address --records DIR --object 'ghost cells' --fold 512x512
-  mpisee-through gpu app.mpisee --by line --image lines.svg    the lines with most, as bars
-  mpisee-through gpu app.mpisee --annotate              the source, with each line's share
-  mpisee-through gpu app.mpisee --annotate --image source.svg    the same as a picture
-  mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail    all about one line
-  mpisee-through gpu app.mpisee --by copy               what the host copied, and what of it was for messages
-  mpisee-through gpu app.mpisee --by staging --format csv    copies for messages, by communicator
-  mpisee-through gpu app.mpisee --by launch             which lines of Python launched the kernels
+  mpisee-through gpu app.mpisee --by line --image lines.svg     the busiest lines, as bars
+  mpisee-through gpu app.mpisee --annotate                      source, with the share of each line
+  mpisee-through gpu app.mpisee --annotate --image source.svg   the same as a picture
+  mpisee-through gpu app.mpisee --by line --line '*halo.cu:41' --detail
+  mpisee-through gpu app.mpisee --by copy                       copies of the host
+  mpisee-through gpu app.mpisee --by staging --format csv       copies for messages
+  mpisee-through gpu app.mpisee --by launch                     lines of Python, by their kernels
   mpisee-through gpu app.mpisee --by kernel --ranks 3 --format csv";
 
-/// GPUs: what moved between them and how, buffers, copies, NCCL, and accesses of kernels.
+/// GPUs: traffic, copies, buffers, NCCL, kernels
 ///
-/// Without options it is a page. Its first table has who moved data between two GPUs, or a GPU and the host: messages of
-/// MPI and of NCCL (ncclSend) between the ranks that use them, whatever memory these were in; copies of `mpisee --gpu-copies`; and
-/// what kernels of `mpisee --gpu` loaded and stored. The same data may be in several columns. Collectives and one-sided operations
-/// are not in it: their bytes are in the lists below.
+/// Without options you get a page. Its first table has data between GPUs and hosts, by who moved
+/// them. MPI and NCCL are messages between the ranks of these GPUs. COPIES are those of `mpisee
+/// --gpu-copies`, KERNELS loads and stores of `mpisee --gpu`. One transfer can be in several
+/// columns. Collectives and one-sided operations are not in this table. See docs/how-to/gpus.md for
+/// the page.
 ///
-/// With --by and other options it is the accesses of kernels: loads, stores and atomics. LOADED is what the rank's kernels read
-/// there, STORED what they wrote, ATOMIC what atomics and reductions changed, in bytes. An error, where the run was sampled, is the
-/// standard error of all accesses. With NVBit, on several GPUs and with NVLink this has not run yet.
+/// With --by and other options you get accesses of kernels. LOADED, STORED and ATOMIC are bytes
+/// that kernels of the rank read, wrote, and changed by atomics and reductions. An error is the
+/// standard error of the accesses in a sampled run. An object without a name is shown by the calls
+/// that allocated it. See docs/how-to/gpu-kernels.md. Several GPUs and NVLink are untested: see
+/// docs/reference/gpu-status.md.
 ///
-/// An object has the name that the program gave it, else the calls that allocated it, from the debug information of the
-/// program if its files have not changed since the run.
-///
-/// In sums over ranks the owner is the distance to its rank, +1 for the next one, and the device of the memory is the
-/// same as that of the kernel or another.
+/// In sums over ranks, the owner is the distance to its rank, +1 for the next one. The device of
+/// the memory is then the kernel's own or another.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct GpuArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     /// Kind of row (default: the page; rank with a filter or a picture)
     #[arg(long, value_name = "WHAT", value_enum)]
     by: Option<By>,
 
-    /// Quantity for shares, the order of rows and shades
+    /// Quantity for shares, order of rows, and shades
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = Of::Bytes)]
     of: Of,
 
-    /// Also divide each row by kind of access, object, line and device
+    /// Divide each row by kind of access, object, line and device, too
     #[arg(long, conflicts_with = "annotate")]
     detail: bool,
 
-    /// Show the source files, with what each line accesses
+    /// Show the source files, with the accesses of each line
     #[arg(long, conflicts_with = "by")]
     annotate: bool,
 
-    /// Write a picture to FILE, which ends in .png or .svg, instead of the table: heat maps of ranks or devices, with
-    /// MPI's messages beside; bars of all else, with --detail, and of sums over ranks (24 in a list, 8 with --detail,
-    /// unless --top says otherwise); with --annotate the source, with a bar for each line
+    /// Write a picture to FILE (.png or .svg) instead of the table: heat maps of ranks or devices,
+    /// source with --annotate, else bars (24, or 8 with --detail, unless --top is given)
     #[arg(long, value_name = "FILE")]
     image: Option<ImageFile>,
 
@@ -105,20 +104,21 @@ pub struct GpuArgs {
     #[arg(long, requires = "image", conflicts_with_all = ["annotate", "detail"])]
     graph: bool,
 
-    /// The folder that `mpisee --gpu-records DIR` filled, for --by address
+    /// Folder of `mpisee --gpu-records DIR`, for --by address
     #[arg(long, value_name = "DIR")]
     records: Option<PathBuf>,
 
-    /// With --by address: the object has ROWSxCOLUMNS elements; of a given number of bytes each,
-    /// ROWSxCOLUMNSxBYTES (default: as many as fill it)
+    /// Shape of the object for --by address, in elements: ROWSxCOLUMNS, or with their bytes,
+    /// ROWSxCOLUMNSxBYTES (default: as many bytes as fill the object)
     #[arg(long, value_name = "SHAPE")]
     fold: Option<Fold>,
 
-    /// Look for source files and binaries below DIR first; can be given several times
+    /// Search source files and binaries below DIR first; repeatable
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
 
-    /// Of the page the lists by communicator alone (NCCL's, and copies for messages), of those whose name or label matches; may be repeated
+    /// Show only the lists by communicator of the page (NCCL, copies for messages), for names or
+    /// labels that match; repeatable
     #[arg(long, value_name = "GLOB", help_heading = "Filters")]
     comm: Vec<CommPattern>,
 
@@ -147,25 +147,25 @@ impl GpuArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum By {
-    /// A rank and the owner of the memory
+    /// Rank and owner of the memory
     Rank,
-    /// A device and the device of the memory
+    /// Device of the kernel and device of the memory
     Device,
-    /// A kernel
+    /// Kernel
     Kernel,
-    /// A line of source
+    /// Line of source
     Line,
-    /// A line of Python, by the kernels that it launched
+    /// Line of Python that launched kernels
     Launch,
-    /// An object that was accessed
+    /// Accessed object
     Object,
-    /// A kind of access and its width in bytes
+    /// Kind of access and its width in bytes
     Access,
-    /// A part of an object; from --records
+    /// Part of an object; needs --records
     Address,
-    /// Copies and launches that the host asked for, by the memory of both ends; of `mpisee --gpu-copies`
+    /// Copies and launches of the host, by memory of both ends; needs `mpisee --gpu-copies`
     Copy,
-    /// Copies for MPI's messages, by communicator; of `mpisee --gpu-copies`
+    /// Copies for MPI's messages, by communicator; needs `mpisee --gpu-copies`
     Staging,
 }
 

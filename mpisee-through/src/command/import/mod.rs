@@ -18,20 +18,22 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through import mpisee_1732492951.db               the database of the C++ mpisee
-  mpisee-through import app.4.9164.1.mpiP -o app.mpisee    a report of mpiP
-  mpisee-through diff old.mpisee app.mpisee                as any other profile";
+  mpisee-through import mpisee_1732492951.db               database of the C++ mpisee
+  mpisee-through import app.4.9164.1.mpiP -o app.mpisee    report of mpiP
+  mpisee-through diff old.mpisee app.mpisee                then as any other profile";
 
-/// Make a profile of what another profiler has recorded: the C++ mpisee or mpiP.
+/// Make a profile from a report of mpiP or the C++ mpisee
 ///
-/// Numbers are taken over as they are. What the other profiler does not record stays empty, and commands say so: docs/export.md has the list.
+/// Numbers are not changed. Data that the other profiler does not record stays empty, and commands
+/// say so. See docs/how-to/export.md for a list.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ImportArgs {
-    /// A database of the C++ mpisee (mpisee_*.db), or a report of mpiP (*.mpiP)
+    /// Database of the C++ mpisee (mpisee_*.db), or report of mpiP (*.mpiP)
     file: PathBuf,
 
-    /// The profile directory to make; if there is one of that name, it gets a number (default: the file's name with .mpisee)
+    /// Profile directory to write; a number is added if it exists (default: the file's name with
+    /// .mpisee)
     #[arg(short = 'o', long, value_name = "NAME.mpisee")]
     output: Option<PathBuf>,
 }

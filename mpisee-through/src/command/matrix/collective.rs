@@ -1,6 +1,6 @@
 //! Collectives as traffic between ranks: who sends to whom by what the operation means, whatever the algorithm.
 //!
-//! The bytes are those of the profile (docs/volumes.md), divided among the ranks that they go to or come from, so that they
+//! The bytes are those of the profile (docs/explanation/bytes-and-times.md), divided among the ranks that they go to or come from, so that they
 //! add up to what the communicators have.
 
 use super::cart::Cart;

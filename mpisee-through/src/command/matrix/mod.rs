@@ -31,22 +31,24 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through matrix app.mpisee                          bytes between ranks, as a shaded grid
   mpisee-through matrix app.mpisee --by node --of messages  messages between nodes
-  mpisee-through matrix app.mpisee --comm W_a1              on one communicator, its members only
-  mpisee-through matrix app.mpisee --collectives            what collectives move, too
+  mpisee-through matrix app.mpisee --comm W_a1              members of one communicator
+  mpisee-through matrix app.mpisee --collectives            with the bytes of collectives
   mpisee-through matrix app.mpisee --image traffic.svg      a picture, .svg or .png
-  mpisee-through matrix app.mpisee --format csv             every pair, for other programs";
+  mpisee-through matrix app.mpisee --format csv             every pair, for scripts";
 
-/// Who sends to whom: a grid of senders (down) and receivers (across), and the pairs with most traffic.
+/// Who sends to whom: a grid, and the busiest pairs
 ///
-/// The matrix has point-to-point messages; a line says how many bytes collectives have beside them. --collectives adds
-/// these by what each operation means, whatever the algorithm: docs/volumes.md has the table. Where there
-/// are more ranks than the grid can show, each field is a block of ranks. The axes are the ranks of --ranks that are
-/// members of the chosen communicators; only traffic between these counts. In a profile with sums over ranks there is no
-/// grid: messages are grouped by the distance from sender to receiver.
+/// The matrix has point-to-point messages. A line has the bytes of collectives, and --collectives
+/// adds them by the meaning of each operation, not by the algorithm. See
+/// docs/explanation/bytes-and-times.md for the table.
+///
+/// The axes are ranks of --ranks that are members of the chosen communicators. Only traffic between
+/// them counts. If the grid cannot show all ranks, each field is a block of ranks. Profiles with
+/// sums over ranks have no grid; they group messages by the distance from sender to receiver.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct MatrixArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     /// Quantity of the fields
@@ -57,16 +59,16 @@ pub struct MatrixArgs {
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Rank)]
     by: By,
 
-    /// Add the bytes of collectives, between the ranks that each operation takes them from and to
+    /// Add the bytes of collectives, between the ranks that each operation connects
     #[arg(long)]
     collectives: bool,
 
-    /// Fields in a row at most (default: what the terminal can show, in a file 32; in pictures 1024; all in csv and
-    /// json)
+    /// Fields per row at most (default: what fits the terminal, 32 in files, 1024 in pictures, all
+    /// in CSV and JSON)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     fields: Option<u32>,
 
-    /// Write a picture to FILE, which ends in .png or .svg, instead of the table
+    /// Write a picture to FILE (.png or .svg) instead of the table
     #[arg(long, value_name = "FILE")]
     image: Option<ImageFile>,
 
@@ -89,7 +91,7 @@ enum By {
 /// Runs the command.
 pub fn run(args: &MatrixArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    view.need_mpi("message of MPI")?;
+    view.need_mpi("messages of MPI")?;
     view.need(Lacking::Peers)?;
     no_match::need_chosen(&view, &args.filter)?;
     match &view.processes().rows {

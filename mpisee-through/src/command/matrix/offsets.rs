@@ -30,7 +30,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         return Err(view.unanswerable("what each rank had of a collective").into());
     }
     if args.filter.names_ranks() {
-        return Err(view.unanswerable("to choose ranks").into());
+        return Err(view.unanswerable("single ranks apart").into());
     }
     let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
     for row in view.profile().rows::<OffsetRow>()? {

@@ -25,23 +25,24 @@ const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through paths app.mpisee                          the ten paths with most time, as a tree
   mpisee-through paths app.mpisee --call allreduce --all   all paths to MPI_Allreduce
-  mpisee-through paths app.mpisee --folded app.folded      for flame graphs: inferno-flamegraph app.folded > app.svg
+  mpisee-through paths app.mpisee --folded app.folded      for flame graphs (inferno-flamegraph)
   mpisee-through paths app.mpisee --format csv             a row for each path";
 
-/// The call paths that lead to MPI calls, from the outermost function inwards, with time and calls.
+/// Call paths that lead to MPI calls; flame graphs
 ///
-/// A path is taken of calls alone that take much longer than taking it, so that it costs next to nothing; the first line says
-/// how much of the MPI time is on paths. Of other calls the place is known (mpisee-through sites). Time and Calls are sums over
-/// ranks, % of MPI is by the time of all calls that the filters choose, on paths or not.
+/// Only calls that take much longer than walking the stack have a path. The first line says how
+/// much of the MPI time is on paths. Other calls have only a call site (mpisee-through sites). Time
+/// and Calls are sums over ranks. % of MPI is relative to all calls that the filters choose, with
+/// or without path.
 ///
-/// --folded writes a line for each path, as flame graphs are made of: outer;inner;MPI_Wait 12345, in microseconds over all
-/// ranks. Calls that are on no path are in it below '(no path)', at their places, so that the graph has all of the MPI time.
-///
-/// --skip-frames leaves functions, or those of a library, out of the paths.
+/// --folded writes a line for each path, for flame graphs: outer;inner;MPI_Wait 12345, in
+/// microseconds over all ranks. Calls without a path are below '(no path)', so the graph has all of
+/// the MPI time. --skip-frames leaves out functions, or those of a library. See
+/// docs/how-to/slow-line.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PathsArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
@@ -51,7 +52,7 @@ pub struct PathsArgs {
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
 
-    /// Look for binaries below DIR first; may be repeated
+    /// Search binaries below DIR first; repeatable
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
 
@@ -61,8 +62,8 @@ pub struct PathsArgs {
     #[command(flatten)]
     comms: CommFilter,
 
-    /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
-    /// ? any character; may be repeated (default: all)
+    /// Only operations whose name matches, with or without MPI_, in any case; * is any text, ? any
+    /// character; repeatable (default: all)
     #[arg(long, value_name = "GLOB")]
     call: Vec<CallPattern>,
 

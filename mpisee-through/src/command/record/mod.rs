@@ -21,19 +21,20 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through record off               the job of this node records no more
-  mpisee-through record on 4711           the one to which process 4711 belongs, or which it started, does again
-  mpirun -n 64 mpisee --record off ./app  from the start; ten minutes of a long run are then:
+  mpisee-through record off               stops recording in the job of this node
+  mpisee-through record on 4711           resumes in the job of process 4711, or that it started
+  mpirun -n 64 mpisee --record off ./app  starts without recording; ten minutes of it are then:
   mpisee-through record on && sleep 600 && mpisee-through record off
   mpirun --map-by ppr:1:node mpisee-through record off
-                                          on all nodes of a job (MPICH: mpiexec -ppn 1; Slurm: srun --overlap --jobid JOB
-                                          -N NODES --ntasks-per-node 1)";
+                                          on all nodes of a job (MPICH: mpiexec -ppn 1; Slurm:
+                                          srun --overlap --jobid JOB -N NODES --ntasks-per-node 1)";
 
-/// Switches recording on or off in a running job, as the program itself can do by MPI_Pcontrol.
+/// Switch recording on or off in a running job
 ///
-/// Each rank on this node switches at its next MPI call; the program does not wait. Calls are not recorded while recording is off,
-/// and the profile says when it was switched and for how long. A program that calls MPI_Pcontrol(0) or MPI_Pcontrol(1) itself
-/// overrides an earlier request.
+/// Each rank on this node switches at its next MPI call. The program does not wait. Calls are not
+/// recorded while recording is off. The profile has the times of the switches. The last request
+/// wins, including MPI_Pcontrol(0) and MPI_Pcontrol(1) in the program. See
+/// docs/how-to/running-job.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RecordArgs {
@@ -41,15 +42,15 @@ pub struct RecordArgs {
     #[arg(value_name = "on|off")]
     to: To,
 
-    /// A process of the job or above it, the name of its profile (app), its number in the batch system, or where the segments
-    /// are (default: the job in the directory in MPISEE_SEGMENTS, else /dev/shm)
+    /// Job: one of its processes or a parent of it, its profile's name (app), its batch job, or the
+    /// folder of its segments (default: the job in MPISEE_SEGMENTS, else in /dev/shm)
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
     #[command(flatten)]
     segments: SegmentsArgs,
 
-    /// Time to wait for ranks to switch; those that call MPI later switch then
+    /// Time to wait for ranks to switch; ranks that call MPI later switch then
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "2s")]
     wait: f64,
 }

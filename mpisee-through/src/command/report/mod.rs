@@ -28,27 +28,23 @@ use std::path::{Path, PathBuf};
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through report app.mpisee                     app.html in the current folder
-  mpisee-through report app.mpisee -o report.html      to this file
+  mpisee-through report app.mpisee                 app.html in the current folder
+  mpisee-through report app.mpisee -o report.html
   mpisee-through report app.mpisee -o - | ssh host 'cat > report.html'
-  mpisee-through report before.runs after.runs         what diff says, and runs: before-after.html
-  mpisee-through report a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee      of sets named one by one
-  mpisee-through report scaling                        a folder of runs, and how they scale";
+  mpisee-through report before.runs after.runs     a comparison: before-after.html
+  mpisee-through report a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee
+  mpisee-through report scaling                    a folder of runs, and how they scale";
 
-/// One HTML file of a profile, or of several, to open in a browser or to send: findings, charts and tables of every command.
+/// One HTML file with findings, charts and tables
 ///
-/// The file has everything in it and loads nothing from a network. It opens with the verdict and the findings of advise, each
-/// leading to its evidence. A click on a communicator shows the charts below for it and what was made of it. Each chart names
-/// its unit, the table of the profile that it is made of, and the command that gives the same numbers; the address of the
-/// page holds what is chosen. The numbers are those of the commands.
+/// The file contains everything and loads nothing from a network. It begins with the findings of
+/// advise, each with a link to its chart. Click a communicator to restrict the charts below to it
+/// and its descendants. Each chart has its unit, its tables, and the command with the same numbers.
+/// The address of the page keeps the choices.
 ///
-/// Of several runs it shows what runs says: how repetitions differ and which time goes with that, and of a series run time,
-/// speedup and efficiencies, the time of each operation on a family of communicators, how it grows, and what dominates at four
-/// times the largest setting. Of two paths, or two sets divided by --, it shows what diff says as well. A folder stands for the
-/// profiles in it.
-///
-/// Browsers from 2023 on show it. Where there are more than 1024 ranks, charts have blocks of consecutive ranks.
-/// docs/report.md describes the charts.
+/// Several runs show what runs shows. Two paths, or two sets divided by --, show what diff shows,
+/// too. A folder stands for its profiles. The page needs a browser from 2023 or later. Above 1024
+/// ranks, charts have blocks of consecutive ranks. See docs/how-to/report.md for the charts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(
@@ -56,15 +52,16 @@ EXAMPLES:
                       mpisee-through report [OPTIONS] A... [-- B...]"
 )]
 pub struct ReportArgs {
-    /// The NAME.mpisee directory that the run left; or several, and folders that have such directories in them
+    /// NAME.mpisee directories, or folders that contain them
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
 
-    /// The second of two sets of runs, where the first has several; it comes behind all options
+    /// Second set of runs, if the first has several; behind all options
     #[arg(last = true, value_name = "B")]
     after: Vec<PathBuf>,
 
-    /// Where to write, - for standard output (default: the profile's name with .html, in the current folder)
+    /// File to write, - for standard output (default: the profile's name with .html, in the current
+    /// folder)
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

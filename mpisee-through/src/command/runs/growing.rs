@@ -243,16 +243,14 @@ impl<'s> Growing<'s> {
     /// Sentences, one a line: which operations will dominate, and how far the models are to be trusted.
     pub fn sentences(&self) -> String {
         if !self.has_models() {
-            return "Growth is fitted to three settings or more, from 1 on: every model fits two.\n"
+            return "Growth is fitted to three settings or more, from 1 on, because every model fits two.\n"
                 .to_owned();
         }
         let place = self.place();
         let mut text = self.measured();
         text += &match self.runtime_beyond() {
             None => {
-                format!(
-                    "How long the run would take at {place}, the points cannot tell within a factor of {TOLD_WITHIN}.\n"
-                )
+                format!("The points do not tell the run time at {place} within a factor of {TOLD_WITHIN}.\n")
             }
             Some(there) => {
                 let [value, low, high] = [there.value, there.low, there.high].map(time);
@@ -262,8 +260,8 @@ impl<'s> Growing<'s> {
         text += &self.dominating();
         text += &self.trust();
         text += &format!(
-            "Growth is that of sums over ranks, p being {}. Where several models are named the points cannot tell them apart; \
-             unclear means any of them.\n",
+            "Growth is that of sums over ranks, and p is {}. The points cannot tell several named models \
+             apart; unclear means any model.\n",
             if matches!(self.series.axis, Axis::Parameter(_)) {
                 "the parameter"
             } else {
@@ -322,13 +320,11 @@ impl<'s> Growing<'s> {
                 said(first, share),
                 in_mpi.unwrap_or_default()
             ),
-            1 => format!(
-                "What would take most there the points do not tell: {} or {}.\n",
-                first.name(),
-                rivals[0]
-            ),
+            1 => {
+                format!("The points do not tell the largest part there: {} or {}.\n", first.name(), rivals[0])
+            }
             more => format!(
-                "Which part would be largest there, the points cannot tell: {}, {}, or {} more.\n",
+                "The points do not tell the largest part there: {}, {}, or {} more.\n",
                 first.name(),
                 rivals[0],
                 more - 1
@@ -347,12 +343,13 @@ impl<'s> Growing<'s> {
         let (Some(sum_s), Some(last), Some(point)) =
             (predicted_s, self.settings.last(), self.series.points.last())
         else {
-            return "Of three settings none can be held out to test the prediction.\n".to_owned();
+            return "Three settings are too few to hold one out as a test of the prediction.\n".to_owned();
         };
         let predicted_s = sum_s / last.ranks().max(1) as f64;
         let measured_s = median(&last.each(|run| run.runtime_s));
         format!(
-            "Held out as a test: the settings before predict {} at {}, where {} were measured ({:+.0} %).\n",
+            "The last setting is a test: the settings before predict {} at {}, and {} were measured ({:+.0} \
+             %).\n",
             time(predicted_s),
             number(point.0),
             time(measured_s),

@@ -25,43 +25,40 @@ use variation::Variation;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee --repeat 5 -- mpirun -n 4 mpisee ./app        five runs, in app.runs
-  mpisee-through runs app.runs                         how far they differ, and which time goes with it
+  mpisee --repeat 5 -- mpirun -n 4 mpisee ./app    five runs, in app.runs
+  mpisee-through runs app.runs                     how they differ, and which time goes with it
   for n in 1 2 4 8; do mpisee --repeat 3 -o scaling/ -- mpirun -n $n mpisee ./app; done
-  mpisee-through runs scaling                          speedup, efficiency, what grows how
+  mpisee-through runs scaling                      speedup, efficiency, growth
   mpisee-through runs scaling --table growth --format csv";
 
-/// Several runs: how far repetitions differ and which communicator's time goes with the run time,
-/// and how a series over ranks, or over a number of the command line, scales.
+/// Several runs: how repetitions differ, and how a series scales
 ///
-/// Runs with the same command, MPI library, ranks and nodes repeat each other. Those that differ
-/// in ranks alone, in one number of the command alone, or in both, are a series. Of a run and its
-/// copies one counts.
+/// Repetitions have the same command, MPI library, ranks and nodes. Runs that differ only in ranks,
+/// in one number of the command, or in both, are a series. Copies of a run count once.
 ///
-/// REPETITIONS. Spread is the standard deviation between runs. Time/rank is the time in an
-/// operation on a family of communicators, summed over ranks, by ranks. % of differences is the
-/// part of the differences between run times that is in it: all rows add up to 100 %. r is its
-/// correlation with the run time, with the interval that so few runs give; ~ may be chance, as
-/// many were tried.
+/// REPETITIONS:
+/// Spread is the standard deviation between runs. Time/rank is the time in an operation on a family
+/// of communicators, as a mean over ranks. % of differences is its part of the differences between
+/// run times. r is its correlation with the run time, with a 95 % interval. ~ marks what may be
+/// chance. See docs/how-to/compare-runs.md for the rules.
 ///
-/// SERIES. Speedup is the first run time by this one. Efficiency % is speedup by how many times
-/// the ranks (where a number of the command grows with the ranks: first run time by this one).
-/// PE, LB, CE, SerE and TE are those of mpisee-through efficiency, of the run with the median
-/// time. Computation % is the first setting's time outside of MPI, summed over ranks, by this
-/// one's: where it falls, ranks compute more in all, or slower. % of run adds up to 100 %: what
-/// is outside of MPI is PE.
-/// Sums over ranks are fitted to a + b f(p), with f constant, log p, p, p log p and p^2: what
-/// each rank does alike grows with p in sum. Where several models are named, the points cannot
-/// tell them apart. Predictions are at four times the largest setting, with the interval over
-/// all models that are left. docs/runs.md has the rules.
+/// SERIES:
+/// Speedup is the first run time / this one. Efficiency % is speedup / growth of ranks. If a number
+/// of the command grows with the ranks, Efficiency % is the first run time / this one. PE, LB, CE,
+/// SerE and TE are those of mpisee-through efficiency, of the median run. Computation % is the
+/// useful time of the first setting / this one. It falls if ranks compute more in all, or more
+/// slowly. % of run adds up to 100 %. Sums over ranks are fitted to a + b f(p), with f constant,
+/// log p, p, p log p or p^2. Several models are named if the points cannot tell them apart.
+/// Predictions are at four times the largest setting, with an interval over all these models. See
+/// docs/how-to/scaling.md for the rules.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct RunsArgs {
-    /// Profiles, and folders that have profiles in them
+    /// Profiles, and folders that contain profiles
     #[arg(required = true, value_name = "DIR|PROFILE")]
     paths: Vec<PathBuf>,
 
-    /// Only this table (default: all in a table and in json, points in csv)
+    /// Show only this table (default: all in a table and in JSON, points in CSV)
     #[arg(long, value_name = "TABLE", value_enum)]
     table: Option<Table>,
 
@@ -79,9 +76,9 @@ enum Table {
     Points,
     /// A row for each operation on a family of communicators in repeated runs: spread, correlation
     Variation,
-    /// A row for each of them in each setting of a series: time, calls, bytes
+    /// A row for each operation on a family in each setting of a series: time, calls, bytes
     Parts,
-    /// A row for each of them and each quantity in a series: the model, its error, its prediction
+    /// A row for each operation on a family and each quantity: model, error, prediction
     Growth,
 }
 
@@ -114,7 +111,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
         // Where it is no profile, that comes first.
         ProfileView::open(only)?;
         bail!(
-            "'{}' is one run, and runs compares several; mpisee --repeat 5 -- mpirun … makes some",
+            "'{}' is one run, but runs compares several; make some with: mpisee --repeat 5 -- mpirun …",
             only.display()
         );
     }
@@ -135,6 +132,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
         }
     }
     let mut answer = Answer {
+        next: String::new(),
         lead: String::new(),
         sheets,
         titles: Vec::new(),
@@ -212,7 +210,7 @@ impl Comparison<'_> {
                     all => format!(" (in {} of {all} runs)", lacking.len()),
                 };
                 notes.push(format!(
-                    "{}: {sentence}{some}. Its times are those of crowded cores.",
+                    "{}: {sentence}{some}. Waiting for cores changes all times of this setting.",
                     setting.text()
                 ));
             }
@@ -227,8 +225,8 @@ impl Comparison<'_> {
             (0..self.settings.len()).filter(single).partition(|&index| in_series(index));
         if !once.is_empty() {
             notes.push(format!(
-                "{} of {} settings ran once: how far equal runs differ is unknown there, and what a fit takes for growth may be \
-                 noise. mpisee --repeat measures it.",
+                "{} of {} settings ran once: the noise between equal runs is unknown, and a fit may take \
+                 noise for growth. mpisee --repeat measures the noise.",
                 once.len(),
                 self.settings.len()
             ));

@@ -171,7 +171,7 @@ impl<'s> Variation<'s> {
                 time(range.high),
                 100.0 * range.confidence,
                 match range.confidence < statistics::CONFIDENCE {
-                    true => format!("; {} give no more", count(wall_s.len() as u64, "run")),
+                    true => format!("; {} allow no more", count(wall_s.len() as u64, "run")),
                     false => String::new(),
                 }
             );
@@ -180,7 +180,7 @@ impl<'s> Variation<'s> {
         for &index in &found {
             let by = (wall_s[index] - self.wall.median) / self.wall.median;
             text += &format!(
-                "Outlier: {} took {}, {:.1} % {} than the median; correlations are mostly about it.\n",
+                "Outlier: {} took {}, {:.1} % {} than the median. Correlations mostly show this run.\n",
                 self.setting.runs[index].name(),
                 time(wall_s[index]),
                 100.0 * by.abs(),
@@ -188,7 +188,7 @@ impl<'s> Variation<'s> {
             );
         }
         if found.is_empty() && wall_s.len() < 4 {
-            text += "Whether one is an outlier cannot be told of fewer than 4 runs.\n";
+            text += "Fewer than 4 runs cannot show an outlier.\n";
         }
         text
     }
@@ -223,12 +223,13 @@ impl<'s> Variation<'s> {
         match chance_correlation(runs, self.tried()).filter(|_| self.tried() > 0) {
             Some(bound) => {
                 text += &format!(
-                    "~ may be chance: of {} tried on {runs} runs, some r reaches {bound:.2} by chance in one of 20 such sets.\n",
+                    "~ may be chance: of {} tried on {runs} runs, some r reaches {bound:.2} by chance in one \
+                     of 20 sets.\n",
                     count(self.tried() as u64, "correlation")
                 );
             }
             None => {
-                text += "What goes with the run time cannot be told of fewer than 3 runs, or of runs of equal times.\n"
+                text += "Correlations with the run time need at least 3 runs, and runs of different times.\n"
             }
         }
         let varies =

@@ -8,6 +8,7 @@ mod waiting;
 
 use super::Outcome;
 use crate::filter::CallFilter;
+use crate::next_step;
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::sheet::{Answer, Sheet, Shown, Value};
@@ -21,41 +22,39 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through sites app.mpisee                      where in the program the MPI time goes
-  mpisee-through sites app.mpisee --call 'wait*'       the places that wait for messages
-  mpisee-through sites app.mpisee --annotate           with the lines of source around each
-  mpisee-through sites app.mpisee --skip-frames 'Comm::*'    past the program's own wrappers of MPI
-  mpisee-through sites app.mpisee --resolve            keep functions and lines in the profile, for other machines
+  mpisee-through sites app.mpisee                            where in the program the MPI time goes
+  mpisee-through sites app.mpisee --call 'wait*'             places that wait for messages
+  mpisee-through sites app.mpisee --annotate                 with lines of source around each
+  mpisee-through sites app.mpisee --skip-frames 'Comm::*'    callers of the program's own wrappers
+  mpisee-through sites app.mpisee --resolve                  keeps lines in the profile
   mpisee-through sites app.mpisee --format csv -o sites.csv";
 
-/// The places in the program that call MPI, with function and line: time over ranks, share of the MPI time, calls.
+/// Call sites: function and line of MPI calls, with their time
 ///
-/// A place is the function and line of the call, with those into which it is inlined (inner <
-/// outer), and the operation that is called there. Where a library that communicates for programs
-/// calls MPI (MPI's own bindings, HDF5, PETSc, mpi4py, ...), or a function that --skip-frames or
-/// the file in MPISEE_SKIP_FRAMES names, its caller is shown, with the library in parentheses; of
-/// calls whose path was not taken, the library's own function, with (caller not known). That is so
-/// of short calls, and at times of long ones: walks of the stack together take 2 % of the time of
-/// slow calls at most. All times add up to that of the calls.
+/// A row is an operation at a place: function and line, with the functions into which it is inlined
+/// (inner < outer). Calls by libraries such as HDF5, PETSc and mpi4py are shown at their caller,
+/// with the library in parentheses. --skip-frames and the file in MPISEE_SKIP_FRAMES add functions
+/// and libraries. Without a recorded path, as for short calls, the library's function is shown,
+/// with (caller not known).
 ///
-/// Mean and Max are over all ranks of the run (or those of --ranks); a rank that makes no such call counts as 0 s. % of MPI is
-/// the mean by the mean MPI time of these ranks. Waiting and Transfer are means over ranks, too, and are there where they are
-/// measured (mpisee-through waits) and all calls of the operation on these communicators are at this place. Per call is the
-/// mean time of one call, Longest the longest call of any rank.
+/// Mean and Max are the time of a rank, over all ranks of the run or those of --ranks. A rank
+/// without such calls counts as 0 s. % of MPI is Mean relative to the mean MPI time of these ranks.
+/// Per call is the mean time of a call, Longest the longest call of any rank. Waiting and Transfer
+/// are means over ranks, shown if one place makes all calls of the operation on these
+/// communicators.
 ///
-/// Lines come from the debug information of the binaries: in the binary itself, by its build ID in the folders of MPISEE_DEBUGINFO, in
-/// /usr/lib/debug and in the cache of debuginfod's client, then by the name that the binary gives (.gnu_debuglink), and with
-/// --debuginfod from the servers.
+/// Lines need debug information. See docs/how-to/slow-line.md for the places that are searched,
+/// such as the folders of MPISEE_DEBUGINFO.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SitesArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
     shown: Shown,
 
-    /// Order, largest first; name is ascending (default: time; of processes without MPI volume)
+    /// Order, largest first; name is ascending (default: time; volume for processes without MPI)
     #[arg(long, value_name = "KEY", value_enum)]
     sort: Option<SortKey>,
 
@@ -63,11 +62,11 @@ pub struct SitesArgs {
     #[arg(long)]
     annotate: bool,
 
-    /// Look for sources and binaries below DIR first; may be repeated
+    /// Search sources and binaries below DIR first; repeatable
     #[arg(long, value_name = "DIR")]
     source: Vec<PathBuf>,
 
-    /// Write functions, files and lines into the profile's sites.csv, so that they are known on other machines
+    /// Write functions, files and lines into the profile's sites.csv, for use on other machines
     #[arg(long)]
     resolve: bool,
 
@@ -84,11 +83,11 @@ pub struct SitesArgs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum SortKey {
     Time,
-    /// The time of the slowest rank
+    /// Time of the slowest rank
     Max,
     Volume,
     Calls,
-    /// The longest call
+    /// Longest call
     Longest,
     Name,
 }
@@ -96,7 +95,11 @@ enum SortKey {
 /// Runs the command.
 pub fn run(args: &SitesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    SitesAnswer::of(args, &view)?.answer.write(&args.output)
+    let mut answer = SitesAnswer::of(args, &view)?.answer;
+    if !args.resolve {
+        answer.next = next_step::line(view.profile(), "paths", "which call paths lead to slow calls");
+    }
+    answer.write(&args.output)
 }
 
 /// The answer of the command, and the sums that its rows are of.

@@ -9,8 +9,10 @@ mod table;
 pub use run::RunSummary;
 
 use super::Outcome;
+use crate::command::advise;
 use crate::family_rows::FamilyArgs;
 use crate::filter::CallFilter;
+use crate::next_step;
 use crate::no_match;
 use crate::operation_sums::{self, CommSum, OperationSum};
 use crate::output::{Format, OutputArgs};
@@ -25,47 +27,45 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 EXAMPLES:
   mpisee-through summary app.mpisee                           the ten busiest communicators
-  mpisee-through summary app.mpisee --all --sort volume       all of them and all operations, by bytes
-  mpisee-through summary app.mpisee --each                    like communicators apart
+  mpisee-through summary app.mpisee --all --sort volume       everything, by bytes
+  mpisee-through summary app.mpisee --each                    a row for each communicator
   mpisee-through summary app.mpisee --comm 'W_s2.*' --call 'All*'
   mpisee-through summary app.mpisee --kind p2p --size 64k-    large point-to-point messages
-  mpisee-through summary app.mpisee --format csv -o app.csv   every row, for other programs";
+  mpisee-through summary app.mpisee --format csv -o app.csv   every row, for scripts";
 
-/// The run, and per communicator its operations: time, bytes, calls.
+/// The run, and time, bytes and calls per communicator and operation
 ///
-/// Time, Volume (bytes) and Calls are sums over ranks. % of MPI is that time by the MPI time of all ranks (or of those of
-/// --ranks), whatever else is filtered. Mean, Min and Max are the time of a rank, over the members of the communicator
-/// that have a profile; a member that did not use the operation counts as 0 s.
+/// Time, Volume (bytes) and Calls are sums over ranks. Mean, Min and Max are the time of a rank,
+/// over the members of the communicator that have a profile. A member without such calls counts as
+/// 0 s. % of MPI is Time relative to the MPI time of all ranks or those of --ranks, whatever the
+/// other filters.
 ///
-/// Volume is the bytes that the rank's own calls moved: of a send those sent, of a receive those received, of MPI_Sendrecv both; of a
-/// collective the rank's part of the least that has to be moved; of one-sided communication and files those at the caller. A message is
-/// on the row of its send and on that of its receive, so the Volume of a communicator has it twice. A receive's bytes are on
-/// the call that started it: MPI_Irecv, or with those of persistent sends MPI_Start. docs/volumes.md has the rule of each operation.
+/// A message is on the row of its send and on that of its receive. The Volume of a communicator has
+/// it twice. A collective counts the rank's part of the least data that has to move. MPI_Waitall
+/// counts as one call on each communicator of its requests. See docs/explanation/bytes-and-times.md
+/// for the rules. Calls of NCCL have the time of the host. GPU time is that of the GPU, a mean over
+/// ranks (`mpisee --nccl-gpu-time`).
 ///
-/// Calls of NCCL have the time of the host. GPU time, of profiles of mpisee --nccl-gpu-time, is that of the GPU: the mean over ranks.
-///
-/// A completion of requests on several communicators (MPI_Waitall) counts as one call on each, with a part of its time.
-///
-/// In the table, like communicators (made by one call, or by the same calls from like ones) share a row, whose name
-/// has * for what differs: W_s2.*, and the times of the ones with least and most stand below. csv and json have a row for
-/// each communicator.
+/// In the table, like communicators share a row, such as W_s2.*. The times of those with least and
+/// most are below. CSV and JSON have a row for each communicator.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct SummaryArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
-    /// Show N communicators (default: in a table the first 10 with 0.1 % of MPI time or more, all in csv and json)
+    /// Show N communicators (default: in a table the first 10 with 0.1 % of MPI time or more, all
+    /// in CSV and JSON)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 
-    /// Show all communicators, and of each all operations (default: see --top; in a table operations below 0.1 % of MPI
-    /// time share a line)
+    /// Show all communicators with all operations (default: see --top; in a table, operations below
+    /// 0.1 % of MPI time share a line)
     #[arg(long)]
     all: bool,
 
-    /// Order of communicators and of operations in them, largest first; size is the communicator's
-    /// and leaves operations by time, name is ascending
+    /// Order of communicators and of their operations, largest first; size sorts operations by
+    /// time; name is ascending
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
@@ -110,6 +110,10 @@ struct Summary<'a> {
     partial_because: Option<String>,
     /// True if a filter is on.
     filtered: bool,
+    /// The first of the findings of `advise`, in a table of the whole run.
+    first_finding: Option<String>,
+    /// What to type next.
+    next: String,
 }
 
 /// Runs the command. A profile that breaks off is shown as far as it goes, and is an error after that.
@@ -138,6 +142,8 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
         all: args.all,
         partial_because: sums.cut_off.as_ref().map(ToString::to_string),
         filtered: args.filter.is_on(),
+        first_finding: first_finding(args, &view),
+        next: next_step::line(view.profile(), "advise", "what costs most, and what to try"),
     };
     let text = match args.output.format() {
         Format::Table => table::table(&summary, args.output.page()).into_bytes(),
@@ -149,6 +155,20 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
         Some(error) => Err(error.into()),
         None => Ok(Outcome::Done),
     }
+}
+
+/// The first finding. Larger profiles take longer to judge than to sum up, and those that break off have no findings.
+fn first_finding(args: &SummaryArgs, view: &ProfileView) -> Option<String> {
+    const MOST_BYTES: u64 = 64 << 20;
+    let is_wanted = args.output.format() == Format::Table && !args.filter.is_on();
+    let size = || -> std::io::Result<u64> {
+        let files = view.profile().directory().read_dir()?;
+        files.map(|file| Ok(file?.metadata()?.len())).sum()
+    };
+    if !is_wanted || size().is_ok_and(|bytes| bytes > MOST_BYTES) {
+        return None;
+    }
+    advise::first(view).ok().flatten()
 }
 
 /// How many communicators to show.

@@ -211,7 +211,7 @@ impl<'a> RunSummary<'a> {
         };
         let most = self.profiler_most.map(|most| {
             let share = estimated(most.share_of_wall);
-            format!("; most of rank {}: about {}, {share} of its wall time", most.rank, time(most.time_s))
+            format!("; most on rank {}: about {}, {share} of its wall time", most.rank, time(most.time_s))
         });
         let off = if self.recording_was_off { "; without calls while recording was off" } else { "" };
         mean + most.as_deref().unwrap_or_default() + off
@@ -269,8 +269,8 @@ impl<'a> RunSummary<'a> {
         sentences.extend(self.layout_note.map(str::to_owned));
         if self.names_agree == Some(false) {
             sentences.push(
-                "Names of communicators do not stand for the same members on all ranks: some rank made one by a call that \
-                 was not seen."
+                "Names of communicators do not stand for the same members on all ranks. Some rank made a \
+                 communicator by a call that the profiler did not see."
                     .to_owned(),
             );
         }

@@ -53,7 +53,10 @@ pub fn table(summary: &Summary, page: Page) -> String {
         text.push('\n');
         text += &page.wrapped_lines(&closing.concat());
     }
-    text
+    if let Some(finding) = &summary.first_finding {
+        text += &format!("\n{}", page.wrapped_lines(&format!("First finding: {finding}\n")));
+    }
+    text + &page.wrapped_lines(&summary.next)
 }
 
 /// The rows that are not shown, and how to see them.

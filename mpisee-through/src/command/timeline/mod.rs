@@ -21,36 +21,37 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpirun -n 64 mpisee --watch ./app                      writes app.mpisee and app.timeline
-  mpisee-through timeline app.timeline                   rates and phases
-  mpisee-through timeline app.mpisee                     the time line of that run, beside its profile
-  mpisee-through timeline app.timeline --image app.svg   as a picture
-  mpisee-through timeline n1/app.timeline n2/app.timeline    of nodes that share no folder
+  mpirun -n 64 mpisee --watch ./app                         writes app.mpisee and app.timeline
+  mpisee-through timeline app.timeline                      rates and phases
+  mpisee-through timeline app.mpisee                        time line beside this profile
+  mpisee-through timeline app.timeline --image app.svg      as a picture
+  mpisee-through timeline n1/app.timeline n2/app.timeline   nodes without a common folder
   mpisee-through timeline app.timeline --table rates --format csv > rates.csv";
 
-/// Rates over time by operation and communicator, the network beside them, and the phases of the program.
+/// Rates over time, and the phases of the program
 ///
-/// Of a job that ran with `mpisee --watch`, or beside `mpisee-through agent`; also while it runs. Charts have a column for each part of the
-/// time, as high as its rate beside the largest of the row. Mean and Peak are the part of the ranks' time in the operation, over all and in the
-/// part where it is most.
+/// Reads the time line of `mpisee --watch` or `mpisee-through agent`, also while the job runs. A
+/// chart has a column for each part of the time. Its height is the rate relative to the largest of
+/// the row. Mean % and Peak % are the part of the ranks' time in the operation, overall and in the
+/// busiest part.
 ///
-/// A phase is a stretch of time in which the parts of time in operations, and the data that they move, stay much the same. It has the name of
-/// the operation with most time.
+/// A phase is a period in which operations and data rates stay alike. It has the name of the
+/// operation with most time. See docs/how-to/over-time.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TimelineArgs {
-    /// The NAME.timeline directory of a job, or its profile; several where nodes share none
+    /// NAME.timeline directory of a job, or its profile; several if nodes share no folder
     #[arg(required = true, value_name = "TIMELINE|PROFILE")]
     paths: Vec<PathBuf>,
 
     #[command(flatten)]
     shown: Shown,
 
-    /// The table that csv has
+    /// Table for CSV
     #[arg(long, value_name = "TABLE", value_enum, default_value_t = Table::Phases)]
     table: Table,
 
-    /// Write a picture to FILE, which ends in .png or .svg, instead of the tables
+    /// Write a picture to FILE (.png or .svg) instead of the tables
     #[arg(long, value_name = "FILE")]
     image: Option<ImageFile>,
 
@@ -63,9 +64,10 @@ pub struct TimelineArgs {
 enum Table {
     /// A row for each phase
     Phases,
-    /// A row for each part of the time and operation
+    /// A row for each part of the time and each operation
     Rates,
-    /// A row for each part of the time and quantity of nodes: per second, levels as they are
+    /// A row for each part of the time and each quantity of nodes: rates per second, levels as they
+    /// are
     Nodes,
 }
 
@@ -98,6 +100,7 @@ fn answer(line: &TimeLine, bins: &Bins, phases: &[Phase], first: Table) -> Answe
     let mut sheets = vec![phase_sheet(phases), rate_sheet(bins), node_sheet(bins)];
     sheets.swap(0, first as usize);
     Answer {
+        next: String::new(),
         lead: String::new(),
         sheets,
         titles: Vec::new(),

@@ -40,44 +40,48 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through top                      the jobs of this node, until q is pressed
-  mpisee-through top 4711                 the one to which process 4711 belongs, or which it started
-  mpisee-through top app                  the one whose profile will be app.mpisee
-  mpisee-through top --once               the same as text, once
-  mpisee-through top --stacks             with the lines of the program
+  mpisee-through top                      jobs of this node, until you press q
+  mpisee-through top 4711                 the job of process 4711, or that it started
+  mpisee-through top app                  the job whose profile will be app.mpisee
+  mpisee-through top --once               one report, as text
+  mpisee-through top --stacks             with functions and lines of the program
   mpisee-through top --format json        for scripts
-  mpisee-through top --segments /local/shm    from the DIR of mpisee --segments
+  mpisee-through top --segments /local/shm    after mpisee --segments /local/shm
   mpirun --map-by ppr:1:node mpisee-through top --stacks --to roll
-                                          the whole job, by one reader per node (MPICH: mpiexec -ppn 1; Slurm: srun
-                                          --overlap --jobid JOB -N NODES --ntasks-per-node 1), through a folder that all see
-  mpisee-through top --from roll          the same once more
+                                          the whole job, by one reader per node, through a folder
+                                          that all nodes see (MPICH: mpiexec -ppn 1; Slurm:
+                                          srun --overlap --jobid JOB -N NODES --ntasks-per-node 1)
+  mpisee-through top --from roll          the same report again
 KEYS:
   q, Esc  quit      p, blank  pause      t, c, b, n  sort by time, calls, bytes, name
-  up, down, page up, page down  scroll   Tab  the next job";
+  up, down, page up, page down  scroll   Tab  next job";
 
-/// Running jobs: where every rank is, the time on each communicator, and who is missing from a collective.
+/// Running jobs: where each rank is, and who is missing from a collective
 ///
-/// Reads what mpisee's ranks on this node keep in memory, and costs them nothing. Ranks in the same place are shown
-/// together. Where ranks have been in a collective for longer than --hang while other members are not in it, a line
-/// says who is in and who is missing. HERE counts members on this node. Calls/s and Volume/s are of the interval since
-/// the last update. % of interval and % of run are the time in calls on the communicator, including those that are not yet
-/// complete, by the time of all ranks on this node.
+/// Reads the counters that ranks on this node keep in memory, at no cost for the ranks. Ranks at
+/// the same place share a line. If ranks have been in a collective for --hang or longer, a line
+/// says who is in it and who is missing.
+///
+/// HERE is the number of members on this node. Calls/s and Volume/s are rates since the last
+/// update. % of interval and % of run are time in calls on the communicator, relative to the time
+/// of all ranks on this node. Unfinished calls count, too. See docs/how-to/running-job.md for hangs
+/// and deadlocks.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct TopArgs {
-    /// A process of the job or above it, the name of its profile (app), its number in the batch system, or where the segments
-    /// are (default: all jobs in the directory in MPISEE_SEGMENTS, else /dev/shm)
+    /// Job: one of its processes or a parent of it, its profile's name (app), its batch job, or the
+    /// folder of its segments (default: all jobs in MPISEE_SEGMENTS, else in /dev/shm)
     #[arg(value_name = "PID|NAME|JOB|DIR")]
     which: Option<String>,
 
     #[command(flatten)]
     segments: SegmentsArgs,
 
-    /// Time between two updates
+    /// Time between updates
     #[arg(long, value_name = "TIME", value_parser = parse_interval, default_value = "1s")]
     interval: f64,
 
-    /// Show waits in a collective that last at least this long
+    /// Shortest wait in a collective to report
     #[arg(long, value_name = "TIME", value_parser = parse_seconds, default_value = "5s")]
     hang: f64,
 
@@ -85,18 +89,18 @@ pub struct TopArgs {
     #[arg(long, value_name = "KEY", value_enum, default_value_t = SortKey::Time)]
     sort: SortKey,
 
-    /// Show where in the program each rank calls MPI, or sleeps: functions and lines, the innermost first. The memory of the
-    /// ranks is read from outside; they run on. Where kernel.yama.ptrace_scope is not 0, only root may do so
+    /// Show functions and lines where each rank calls MPI or sleeps, innermost first, without
+    /// stopping it; needs root if kernel.yama.ptrace_scope is not 0
     #[arg(long)]
     stacks: bool,
 
-    /// With --stacks: where to look for the program's files that are not where they were when it was started; may be repeated
+    /// Search below DIR for files of the program that were moved or changed since its start, for
+    /// --stacks; repeatable
     #[arg(long, value_name = "DIR", requires = "stacks")]
     source: Vec<PathBuf>,
 
-    /// Write what this node has to a file in DIR, a folder that all nodes see, and show it. Where a launcher started several
-    /// readers, one per node, the first joins all and shows the job. Without colours where a launcher started it, but for --color
-    /// always
+    /// Write the ranks of this node to DIR, a folder that all nodes see; the first of several
+    /// readers shows the job, without colours unless --color always
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
 
@@ -104,11 +108,11 @@ pub struct TopArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "which", "segments", "user", "stacks"])]
     from: Option<PathBuf>,
 
-    /// Write once and end (default where the output is no terminal)
+    /// Write one report and end (default if the output is no terminal)
     #[arg(long)]
     once: bool,
 
-    /// Jobs of this user, by number; root can look at those of others (default: the caller's)
+    /// User ID of the jobs; root can see those of others (default: your own)
     #[arg(long, value_name = "UID")]
     user: Option<u32>,
 
@@ -238,7 +242,8 @@ fn show_parts(args: &TopArgs, output: &OutputArgs, folder: &Path, parts: Vec<Nod
         let [first, last] = [parts.iter().map(written).min(), parts.iter().map(written).max()];
         let apart_s = (last.unwrap_or(0) - first.unwrap_or(0)) as f64 * 1e-9;
         say(&format!(
-            "the nodes were not looked at in the same time, but up to {} apart: ranks need not have been where they are shown together",
+            "the nodes were read up to {} apart: ranks that are shown together may have been there at \
+             different times",
             short_seconds(apart_s)
         ));
     }
@@ -331,7 +336,7 @@ impl Watch {
         let mut why = self.wanted.nothing();
         if seen.left_behind > 0 {
             why += &format!(
-                "; {} of processes that ended, which 'mpisee-through recover' reads",
+                "; 'mpisee-through recover' reads {} of processes that ended",
                 crate::units::count(seen.left_behind as u64, "segment")
             );
         }

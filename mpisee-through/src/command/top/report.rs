@@ -21,11 +21,11 @@ use std::borrow::Cow;
 /// Order of communicators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SortKey {
-    /// By the time in MPI since the last update
+    /// Time in MPI since the last update
     Time,
-    /// By calls since the last update
+    /// Calls since the last update
     Calls,
-    /// By bytes since the last update
+    /// Bytes since the last update
     Bytes,
     Name,
 }
@@ -138,7 +138,7 @@ impl Report {
             lines.retain(|(heading, _)| *heading != "In MPI");
         }
         if job.recording_was_off {
-            let what = "was off for a time, or is: a rank that does not record is in no MPI call as far as can be seen";
+            let what = "was off for a time, or is off; ranks that do not record show no MPI call";
             lines.push(("Recording", what.to_owned()));
         }
         lines

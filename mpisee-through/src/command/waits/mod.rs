@@ -10,6 +10,7 @@ use crate::cores;
 use crate::family_rows::{self, EACH_HINT, FamilyArgs};
 use crate::filter::{CallFilter, CallPattern, CommFilter};
 use crate::group::By;
+use crate::next_step;
 use crate::no_match;
 use crate::output::{Format, OutputArgs};
 use crate::picture::ImageFile;
@@ -26,32 +27,31 @@ use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 EXAMPLES:
-  mpisee-through waits app.mpisee                       who is late, and on which communicators others wait
+  mpisee-through waits app.mpisee                     who is late, and where others wait
   mpisee-through waits app.mpisee --comm 'W_s2.*' --each
   mpisee-through waits app.mpisee --call allreduce --ranks 0-7
-  mpisee-through waits app.mpisee --call messages       in point-to-point messages alone
-  mpisee-through waits app.mpisee --image waits.svg     a picture, who waits for whom
-  mpisee-through waits app.mpisee --format csv          each operation, communicator and rank";
+  mpisee-through waits app.mpisee --call messages     only point-to-point messages
+  mpisee-through waits app.mpisee --image waits.svg   a picture, who waits for whom
+  mpisee-through waits app.mpisee --format csv        each operation, communicator and rank";
 
-/// Who waits for whom in collective operations and messages, from sampled times of arrival.
+/// Who waits for whom, in collectives and messages
 ///
-/// A rank waits from its arrival in a call until the last of those has arrived on whom it depends: in MPI_Allreduce and its
-/// like on all members, in MPI_Bcast on the root. The rest of the call is transfer. While several are missing, each causes
-/// an equal part of the wait, so that ranks together cause what ranks together suffer. In nonblocking collectives ranks wait
-/// in the completing call for those that have not started it.
+/// A rank waits from its arrival in a call until the last rank on which it depends has arrived. In
+/// MPI_Allreduce and its kind these are all members, in MPI_Bcast the root. A receiver waits for
+/// the start of the send, a blocked sender for the receiver. The rest of the call is Transfer.
+/// Ranks that are missing at the same time cause equal parts of a wait.
 ///
-/// In messages a receiver waits until the sender has started to send, and a sender that does not leave before until the
-/// receiver is there: each in the call that completes its part, which waits for the last of its messages alone.
+/// Times are sums over ranks, estimated for all calls from the sampled ones (Sampled), with 95 %
+/// intervals (from, to). They are exact if all calls were sampled. Not sampled is the time of
+/// operations with no or too few samples.
 ///
-/// Times are estimates for all calls from the sampled ones (Sampled), with intervals of 95 % (from, to); where all calls were
-/// sampled they are exact. Not sampled is the time of operations without samples, or with too few.
-///
-/// Above the tables are the ranks that stand out: those that cause much more than an even share, by more than chance
-/// explains, of waiting that is 1 % of the wall time or more. docs/waits.md has the rules.
+/// Sentences above the tables name ranks that stand out. They cause much more than an even share,
+/// beyond chance. The waiting is 1 % of the wall time or more. See docs/explanation/waits.md for
+/// the rules.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct WaitsArgs {
-    /// The NAME.mpisee directory that the run left
+    /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
     #[command(flatten)]
@@ -63,13 +63,13 @@ pub struct WaitsArgs {
     #[command(flatten)]
     comms: CommFilter,
 
-    /// Only operations whose name matches, with or without MPI_, in capitals or not; * is any text,
-    /// ? any character; may be repeated (default: all)
+    /// Only operations whose name matches, with or without MPI_, in any case; * is any text, ? any
+    /// character; repeatable (default: all)
     #[arg(long, value_name = "GLOB")]
     call: Vec<CallPattern>,
 
-    /// Write a picture to FILE, which ends in .png or .svg, instead of the tables: the ranks that wait down, those that
-    /// cause it across
+    /// Write a picture to FILE (.png or .svg) instead of the tables: waiting ranks down, causing
+    /// ranks across
     #[arg(long, value_name = "FILE")]
     image: Option<ImageFile>,
 
@@ -113,7 +113,9 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
         Format::Csv | Format::Json => page.sheets.push(text::sheet(findings)),
     }
     let caveats = caveats(&view, &report, takes);
-    page.answer(&view, report.cut_off.take(), caveats).write(&args.output)
+    let mut answer = page.answer(&view, report.cut_off.take(), caveats);
+    answer.next = next_step::line(view.profile(), "sites", "which lines of the program make these calls");
+    answer.write(&args.output)
 }
 
 /// The rows of communicators: those with collective operations and those with messages, most time first.
@@ -199,8 +201,8 @@ impl Page {
 /// The limits of the answer. Who lacks a core is late everywhere, by no fault of the program's.
 fn caveats(view: &ProfileView, report: &waits::Report, takes: impl Fn(u32) -> bool) -> Vec<String> {
     let lack = cores::lack(view.processes(), takes);
-    let first = "look at that first, since who lacks a core is late everywhere.";
-    let of_cores = lack.map(|lack| format!("{}: {first}", lack.sentence()));
+    let of_cores =
+        lack.map(|lack| format!("{}. Fix this first; it delays everything else.", lack.sentence()));
     let of_cores = of_cores.or_else(|| cores::note_of_ended(view));
     of_cores.into_iter().chain(text::notes(report)).chain(view.note_of_mpi_alone()).collect()
 }
@@ -214,7 +216,7 @@ fn draw(args: &WaitsArgs, view: &ProfileView, filter: &CallFilter, file: &ImageF
     let report = waits::with_pairs(view, filter, Some(&mut add))?;
     if pairs.sum_s() <= 0.0 {
         bail!(
-            "there is nothing to draw: no waiting between these ranks is known; without --image notes say why"
+            "there is nothing to draw: no waiting between these ranks is known; notes without --image say why"
         );
     }
     file.write(&pairs.picture(&view.program(), &axis))?;

@@ -21,7 +21,7 @@ const FINDINGS: [Head; 7] = [
 /// The findings for a table; `is_part` says that some are left out, which are about other ranks.
 pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize) -> String {
     if findings.is_empty() && is_part {
-        return "None of the chosen ranks stands out; others do.\n".to_owned();
+        return "None of the chosen ranks stands out, but other ranks do.\n".to_owned();
     }
     if findings.is_empty() {
         return match largest(report.operations.iter(), |member| member.caused) {
@@ -29,14 +29,16 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
                 let doubt = Doubt::about(rank, report.operations.iter());
                 let why = doubt.map_or_else(String::new, |doubt| doubt.sentence);
                 let part = 100.0 * part;
-                format!("No rank stands out for certain. Rank {rank} caused {part:.1} % of the waiting. {why}\n")
+                format!(
+                    "No rank stands out for certain. Rank {rank} caused {part:.1} % of the waiting. {why}\n"
+                )
             }
             Some((rank, part)) => format!(
-                "No rank stands out: of the waiting, rank {rank} caused most, which is {:.1} %.\n",
+                "No rank stands out: rank {rank} caused the most, {:.1} % of the waiting.\n",
                 100.0 * part
             ),
-            None => "No rank stands out: where waiting is 1 % of the wall time or more, it is not certain of any rank that it causes \
-                     much more than others.\n"
+            None => "No rank stands out. No rank certainly causes much more waiting than others in \
+                     operations whose waiting is 1 % of the wall time or more.\n"
                 .to_owned(),
         };
     }
@@ -44,7 +46,7 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
     let mut lines = Vec::new();
     if share < LARGE_SHARE {
         lines.push(format!(
-            "Most of the waiting has no one cause: what is named here is {:.1} % of it.\n",
+            "Most of the waiting has no single cause: the ranks below caused {:.1} % of all waiting.\n",
             100.0 * share
         ));
     }
@@ -90,19 +92,19 @@ pub fn notes(report: &Report) -> Vec<String> {
         small.partition(|operation| operation.is_of_messages());
     if !calls.is_empty() {
         notes.push(format!(
-            "{} with fewer than {FEWEST} sampled calls of more: too few to show who waits.",
-            operations(calls.len())
+            "{} too few samples to show who waits (under {FEWEST}).",
+            count_of(calls.len() as u64, "operation has", "operations have")
         ));
     }
     if !messages.is_empty() {
         notes.push(format!(
-            "Messages on {} with fewer than {FEWEST} sampled ones of more: too few to show who waits.",
+            "Messages on {} have too few samples to show who waits (under {FEWEST}).",
             count(messages.len() as u64, "communicator")
         ));
     }
     if report.partial > 0 {
         notes.push(format!(
-            "{} left out, which not all members have.",
+            "{} left out: not all members have the sample.",
             count_of(report.partial, "sampled call is", "sampled calls are")
         ));
     }
@@ -110,17 +112,19 @@ pub fn notes(report: &Report) -> Vec<String> {
     let away: Vec<(String, String)> = away.map(|one| (one.comm.clone(), one.call.clone())).collect();
     if let [(comm, call), ..] = &away[..] {
         notes.push(format!(
-            "{} without a name for who causes the waiting, as {call} on {comm}: what all had started was complete only after a rank came \
-             back to MPI, which that or the transfer itself may explain.",
-            operations(away.len())
+            "No rank is named for {} ({}{call} on {comm}). What all ranks had started was complete only \
+             after a rank came back to MPI. The late return to MPI, or the transfer itself, may explain the \
+             waiting.",
+            operations(away.len()),
+            such_as(away.len())
         ));
     }
     notes.extend(without_times(report));
     let most_s = report.uncertainty_s.iter().copied().fold(0.0, f64::max);
     if most_s > 0.0 {
         notes.push(format!(
-            "Clocks of nodes are compared by the program's own calls and certain within {}; shorter waits across nodes count as \
-             transfer.",
+            "Clocks of nodes are certain within {}, by the program's own calls. Shorter waits across nodes \
+             count as transfer.",
             time(most_s)
         ));
     }
@@ -134,15 +138,17 @@ pub fn without_times(report: &Report) -> impl Iterator<Item = String> {
         let whose = most_ranks(ranks);
         let why = match reason {
             WithoutTimes::Full => format!(
-                "not looked at: {whose} had {MOST_STREAMS} streams, the most that are kept, before the first of these; a stream is \
-                 the messages with one tag to or from one rank"
+                "were not sampled, because {whose} already had {MOST_STREAMS} streams, the most that are \
+                 kept. A stream is the messages with one tag to or from one rank"
             ),
             WithoutTimes::Unordered => format!(
-                "left out, since their order is unknown at {whose}: after a nonblocking receive from any source or with any tag, a \
-                 cancelled or truncated one, or calls of several threads, no message that it may have taken can be told from others. \
-                 Receives that name source and tag let all be known"
+                "are left out, because their order at {whose} is unknown. The order gets lost after \
+                 nonblocking receives from any source or with any tag, after cancelled or truncated \
+                 receives, and with several threads. Receives that name source and tag avoid this"
             ),
-            WithoutTimes::Unequal => format!("left out, since their two ends differ; {whose} sent them"),
+            WithoutTimes::Unequal => {
+                format!("are left out, because their two ends differ; {whose} sent them")
+            }
         };
         format!("{} of {messages} {why}.", large_count(*left_out))
     })
@@ -164,29 +170,36 @@ fn operations(number: usize) -> String {
     count(number as u64, "operation")
 }
 
+/// The words before the first of several operations.
+fn such_as(number: usize) -> &'static str {
+    if number == 1 { "" } else { "such as " }
+}
+
 fn left_out(reason: LeftOut, left_out: &[(String, String)]) -> String {
     let why = match reason {
-        LeftOut::Neighbours => "ranks depend on neighbours, which the profile does not have",
-        LeftOut::Intercommunicator => "it is between the two groups of an intercommunicator",
+        LeftOut::Neighbours => "ranks depend on neighbours, and the profile does not have the neighbours",
+        LeftOut::Intercommunicator => "the operation is between the two groups of an intercommunicator",
         LeftOut::Members => "the profile does not list the members of a single communicator",
         LeftOut::Order => {
             "ranks depend on those of lower rank, and their order in the communicator is unknown"
         }
         LeftOut::Clocks => {
-            "no call in which all ranks wait for all joins the nodes, nor messages in both directions, so that their clocks cannot \
-             be compared"
+            "clocks of the nodes cannot be compared without calls in which all ranks wait for all, or \
+             messages in both directions"
         }
         LeftOut::Partial => {
-            "no sampled call is there of all members, as where counts of zero leave open who waits for whom"
+            "no sampled call has all members; for example, counts of zero leave open who waits for whom"
         }
         LeftOut::Calls => "calls.csv has no calls of some member",
         LeftOut::Off => {
-            "recording was switched off for part of the run, and their numbers count what was not recorded"
+            "recording was switched off for part of the run, and call numbers count unrecorded calls"
         }
         LeftOut::Requests => {
-            "several persistent requests were started in unlike numbers, and not all of that is in the sample (--instances all keeps it)"
+            "several persistent requests were started in unlike numbers, and the sample does not have all \
+             starts (--instances all keeps all starts)"
         }
     };
     let (comm, call) = &left_out[0];
-    format!("{} left out, as {call} on {comm}: {why}.", operations(left_out.len()))
+    let such = such_as(left_out.len());
+    format!("{} left out ({such}{call} on {comm}): {why}.", operations(left_out.len()))
 }

@@ -103,9 +103,10 @@ fn a_dominating_communicator_has_the_share_that_nothing_else_explains() {
     let builder = on(with_late_rank(), "W", &ALL, "MPI_Bcast", 10, 80, 2.0);
     let csv = builder.write().run(&["advise", "app.mpisee", "--format", "csv"]);
     for expected in [
-        "dominating,W,16.320000000,0.204000000,\"53.8 % of the MPI time is in collectives on W, beside what other \
-         findings explain.\",\"The largest part is MPI_Bcast: 80 calls of 200 ms on average, 16.0 s summed over ranks. \
-         All collectives there take 30.3 s, of which other findings explain 14.0 s.\"",
+        "dominating,W,16.320000000,0.204000000,\"53.8 % of the MPI time is in collectives on W, without the \
+         part that other findings explain.\",\"The largest part is MPI_Bcast: 80 calls of 200 ms on average, \
+         16.0 s summed over ranks. All collectives on W take 30.3 s; other findings explain 14.0 s of this \
+         time.\"",
         "waiting,W,14.000000000",
     ] {
         assert!(csv.exits(0).stdout.contains(expected), "{expected}: {}", csv.stdout);

@@ -89,11 +89,11 @@ fn ranks_wait_at_the_end_for_the_last_ones() {
     finds(&ending(0..2, 8.0), &["finalize MPI_Finalize"]);
     finds(&ending(0..2, 8.01), &[]);
     let one = said(&ending(1..8, 9.0));
-    assert!(one.contains("At the end the others wait in MPI_Finalize for rank 0."), "{one}");
-    assert!(one.contains("it caused 100 % of the wait. The longest rank takes 10.0 s"), "{one}");
+    assert!(one.contains("Other ranks wait in MPI_Finalize for rank 0."), "{one}");
+    assert!(one.contains("rank 0 caused 100 % of the wait. The longest rank takes 10.0 s"), "{one}");
     let two = said(&ending(2..8, 9.0));
-    assert!(two.contains("for ranks 0-1.") && two.contains("they caused 100 % of the wait."), "{two}");
-    assert!(said(&ending(0..2, 8.0)).contains("Ranks come to MPI_Finalize at unequal times."));
+    assert!(two.contains("for ranks 0-1.") && two.contains("ranks 0-1 caused 100 % of the wait."), "{two}");
+    assert!(said(&ending(0..2, 8.0)).contains("Ranks enter MPI_Finalize at different times."));
     // In a short run, ranks return from MPI_Init at times that are as far apart.
     let short = |wall_s: f64| ending(1..8, wall_s).with(|profile| profile.ranks[0].wall_s.0 = 0.1);
     finds(&short(0.077), &["finalize MPI_Finalize"]);
@@ -127,8 +127,8 @@ fn volumes_that_are_unequal_and_cost_are_skewed() {
     let said_of = said(&skewed(100, 0.5));
     for expected in [
         "Members of W have unequal parts in MPI_Gatherv: the largest is 7.5 times the mean.",
-        "rank 5 contributes 95.4 MiB, a member on average 12.8 MiB, in 10 calls; 4.00 s summed over ranks, and how much of it is \
-         waiting was not measured.",
+        "rank 5 contributes 95.4 MiB in 10 calls; the mean of the members is 12.8 MiB. The calls take 4.00 s \
+         summed over ranks. The waiting part of this time was not measured.",
     ] {
         assert!(said_of.contains(expected), "{expected}: {said_of}");
     }
@@ -162,7 +162,7 @@ fn waiting_is_no_reason_to_look_for_skewed_volume() {
     };
     finds(&late(0.0), &["alltoallv W", "waiting W"]);
     finds(&late(0.012), &["alltoallv W", "waiting W", "skewed-volume W"]);
-    assert!(said(&late(0.012)).contains("of which 87 % is waiting for others, which is not in Time"));
+    assert!(said(&late(0.012)).contains("Waiting for others takes 87 % of this time, and is not in Time."));
 }
 
 #[test]
@@ -194,8 +194,9 @@ fn barriers_before_what_synchronises_are_needless() {
     let said_of = said(&barriers(200, 10e-6));
     for expected in [
         "MPI_Barrier on W is right before MPI_Allreduce, which synchronises as well.",
-        "after 100.0 % of 1600 sampled barriers they entered the next call within 20.0 µs. 1600 barriers take 1.60 s summed over ranks, \
-         of which 1.60 s is transfer, which would be saved; the rest is waiting, which would move into MPI_Allreduce.",
+        "after 100.0 % of 1600 sampled barriers, members entered the next call within 20.0 µs. 1600 barriers \
+         take 1.60 s summed over ranks. Without the barriers, transfer of 1.60 s is saved. The rest is \
+         waiting, which would move into MPI_Allreduce.",
     ] {
         assert!(said_of.contains(expected), "{expected}: {said_of}");
     }
@@ -286,8 +287,8 @@ fn transfers_are_compared_with_the_shortest_of_the_run() {
     let said_of = said(&shortest(0.0022));
     for expected in [
         "Transfers of MPI_Alltoall on W take far longer than the shortest ones of this run.",
-        "beside waiting, 320 calls take 7.20 s, 22.5 ms each on average. The shortest call of each size, as often, takes 704 ms, \
-         2.20 ms each.",
+        "320 calls take 7.20 s without waiting, 22.5 ms each on average. If each call took as long as the \
+         shortest of its size, the sum would be 704 ms, 2.20 ms each.",
     ] {
         assert!(said_of.contains(expected), "{expected}: {said_of}");
     }
@@ -308,9 +309,9 @@ fn messages_through_one_rank_are_found_where_others_spend_time_in_them() {
     let said_of = said(&gather(run(), "W", 0.58));
     for expected in [
         "Nearly all messages on W are from or to rank 0.",
-        "rank 0 is an end of 100.0 % of 140 messages (273 KiB), with 7 ranks: it receives 140 and sends 0. The others are in \
-         messages for 4.06 s, it for 0 s.",
-        "which is what MPI_Gather, MPI_Gatherv or MPI_Reduce are for",
+        "rank 0 is an end of 100.0 % of 140 messages (273 KiB), with 7 ranks. Rank 0 receives 140 of these \
+         messages and sends 0. The other ranks are in messages for 4.06 s, rank 0 for 0 s.",
+        "Use MPI_Gather, MPI_Gatherv or MPI_Reduce",
     ] {
         assert!(said_of.contains(expected), "{expected}: {said_of}");
     }
@@ -319,7 +320,7 @@ fn messages_through_one_rank_are_found_where_others_spend_time_in_them() {
     finds(&gather(run(), "W", 0.58).messages("W", 3, 4, 16, 40), &[]);
     // Unequal parts fit no collective; work that is handed out goes both ways.
     let unequal = said(&gather(run(), "W", 0.58).messages("W", 3, 0, 1, 20_000));
-    assert!(unequal.contains("so that no collective fits as it is"), "{unequal}");
+    assert!(unequal.contains("No collective fits as it is"), "{unequal}");
     let both = ALL[1..]
         .iter()
         .fold(gather(run(), "W", 0.58), |builder, &rank| builder.messages("W", 0, rank, 20, 80));
@@ -345,9 +346,10 @@ fn small_messages_that_could_go_together_are_found() {
     finds(&tiny(run(), "W", 999, 0.001), &[]);
     let said_of = said(&tiny(run(), "W", 4_000, 0.0004));
     for expected in [
-        "4000 messages of 8 B on average on W, of which many go to the same rank one after the other.",
-        "Measured: rank 1 to rank 0 4000 messages of 8 B, more than 4 for each receive or collective of the sender. Estimated: a \
-         message of up to 1023 bytes took 800 µs at least in this run, over both ends;",
+        "Many of 4000 messages on W, of 8 B on average, go to the same rank one after the other.",
+        "Measured: rank 1 to rank 0, 4000 messages of 8 B; more than 4 messages for each receive or \
+         collective of the sender. Estimated: a message of up to 1023 bytes took 800 µs at least in this \
+         run, over both ends.",
     ] {
         assert!(said_of.contains(expected), "{expected}: {said_of}");
     }
@@ -378,7 +380,8 @@ fn uneven_work_is_told_where_no_wait_tells_it() {
     finds(&using(uneven(2.3), without_core), &["dominating W"]);
     let said =
         uneven(4.0).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
-    let sentence = "it is outside of MPI for 10.0 s, the mean over 8 ranks is 6.50 s, the least 6.00 s: load balance 65 %.";
+    let sentence = "rank 0 is outside of MPI for 10.0 s. The mean over 8 ranks is 6.50 s, the least 6.00 s. \
+                    The load balance is 65 %.";
     assert!(said.contains(sentence), "{said}");
 }
 
@@ -391,7 +394,8 @@ fn little_measured_waiting_does_not_hide_uneven_work() {
     };
     let rank_3 = with(|_, rank| if rank == 3 { 0.01 } else { 0.0 });
     finds(&rank_3, &["dominating W", "uneven-work (run)", "waiting W"]);
-    let sentence = "Work is uneven: rank 0 has most of it. Time 43.5 % of the run, 34.8 s summed over ranks [uneven-work]";
+    let sentence = "Work is uneven: rank 0 has the most. Time 43.5 % of the run, 34.8 s summed over ranks \
+                    [uneven-work]";
     let said = said(&rank_3).split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains(sentence), "{said}");
     let in_turn = with(|instance, rank| if u64::from(rank) == some_rank(instance) { 0.01 } else { 0.0 });

@@ -64,28 +64,30 @@ fn the_rank_that_spends_least_is_named_and_both_causes() {
     has(
         uneven,
         "finding",
-        "GPUs of the other ranks spend 3.00 s to 3.20 s in ncclAllReduce on N1-5e1c09tz, that of rank 2 1.00 s.",
+        "The GPU of rank 2 spends 1.00 s in ncclAllReduce on N1-5e1c09tz; GPUs of the other ranks spend 3.00 \
+         s to 3.20 s.",
     );
     has(
         uneven,
         "evidence",
         "in 10 calls of each rank: the others spend 2.00 s to 2.20 s more than rank 2. The",
     );
-    has(uneven, "evidence", "so that it hardly waited");
+    has(uneven, "evidence", "with hardly any waiting (");
     has(
         uneven,
         "evidence",
-        "Either rank 2 comes last and the others wait for it, or it is done earlier than they are, as with faster links: which of the two \
-         is not measured.",
+        "Either rank 2 comes last and the others wait, or rank 2 finishes earlier, as with faster links. The \
+         measurement does not tell the two apart.",
     );
     has(
         uneven,
         "try",
-        "If it is as uneven there, it is the links; else look at what rank 2 does before the call",
+        "If the times are as uneven there, the links are the cause. Otherwise look at what rank 2 does \
+         before the call",
     );
     assert!(!uneven.to_string().contains("late"), "{uneven}");
     let ran = profile.run(&["advise", "app.mpisee", "--width", "120"]);
-    assert!(!ran.exits(0).stdout.contains("There are no rules"), "{}", ran.stdout);
+    assert!(!ran.exits(0).stdout.contains("No rule judges"), "{}", ran.stdout);
     // Of the chosen ranks' time.
     let [of_some] = &found(&profile, &["--ranks", "0-1"])[..] else { panic!() };
     assert!((of_some["cost_s"].as_f64().unwrap() - 4.2).abs() < 1e-9, "{of_some}");
@@ -116,7 +118,7 @@ fn nobody_is_named_who_waited_as_well() {
     let never = [row(0, 1.0, 0.01), row(1, 3.0, 0.001), row(2, 3.0, 0.001), row(3, 3.0, 0.001)];
     let [time] = &found(&timed(&run(), "ncclAllReduce", &never), &[])[..] else { panic!() };
     assert_eq!(time["rule"], "nccl-time");
-    has(time, "evidence", "which of the two is not known");
+    has(time, "evidence", "The times do not tell the two apart");
     has(time, "threshold", "(nccl-uneven)");
     // The bound is a tenth of the difference.
     let bound = |shortest_s| {
@@ -139,7 +141,10 @@ fn one_call_with_the_difference_is_told_of() {
         finding["evidence"].as_str().unwrap().to_owned()
     };
     let first = with(2.501);
-    assert!(first.contains("2.50 s more than rank 0; one call alone has 2.50 s of it."), "{first}");
+    assert!(
+        first.contains("2.50 s more than rank 0; one call alone has 2.50 s of the difference."),
+        "{first}"
+    );
     assert!(with(1.251).contains("one call alone has 1.25 s"), "{first}");
     assert!(!with(1.249).contains("one call"), "{first}");
 }
@@ -171,12 +176,12 @@ fn nobody_is_named_where_times_say_nothing_of_arrivals() {
     let [time] = &found(&several, &[])[..] else { panic!() };
     assert_eq!(time["cost_s"], 5.0);
     has(time, "evidence", "a mean of 1.25 s on each of 4 ranks");
-    has(time, "evidence", "How much of it is waiting is not known, since processes have several GPUs.");
+    has(time, "evidence", "The waiting part of this time is unknown, because processes have several GPUs.");
     assert_eq!(time["threshold"], "10.0 % of the run", "not: no ranks that spend less");
     // A root sends and goes on.
     let [broadcast] = &found(&alike("ncclBroadcast", [3.0, 3.0, 1.0, 3.0]), &[])[..] else { panic!() };
     assert_eq!(broadcast["threshold"], "10.0 % of the run");
-    has(broadcast, "evidence", "so that its time does not say who is late");
+    has(broadcast, "evidence", "Its time does not show who is late");
     has(broadcast, "evidence", "1.00 s (rank 2) to 3.00 s on each of 4 ranks");
 }
 
@@ -187,7 +192,7 @@ fn calls_that_hardly_wait_have_a_bandwidth() {
     let [time] = &found(&profile, &[])[..] else { panic!() };
     has(time, "finding", "GPUs spend 20.0 % of the run in ncclAllReduce on N1-5e1c09tz.");
     // Each of ten calls has 1 MiB, of which the bus has 2 x 3 / 4.
-    has(time, "evidence", "No more than 0.0 % of it can be waiting");
+    has(time, "evidence", "At most 0.0 % of this time can be waiting");
     has(
         time,
         "evidence",
@@ -199,7 +204,8 @@ fn calls_that_hardly_wait_have_a_bandwidth() {
     has(
         turns,
         "evidence",
-        "it would be 2.00 s over all ranks. The other 75.0 % are waiting for ranks that come later, or transfers",
+        "the time over all ranks would be 2.00 s. The other 75.0 % are waiting for ranks that come later, or \
+         transfers",
     );
 }
 
@@ -207,7 +213,8 @@ fn calls_that_hardly_wait_have_a_bandwidth() {
 fn without_times_on_gpus_there_is_no_rule_and_a_note_says_so() {
     let profile = run().call("N1-5e1c09tz", 0, "ncclAllReduce", 8, 1 << 20, 9.0).write();
     let ran = profile.run(&["advise", "app.mpisee", "--width", "200"]);
-    let note = "There are no rules about calls of NCCL whose time is the host's; `mpisee --nccl-gpu-time` measures that on GPUs";
+    let note = "No rule judges the host's time in calls of NCCL. `mpisee --nccl-gpu-time` measures the time \
+                on GPUs";
     assert!(ran.exits(0).stdout.replace("\n           ", " ").contains(note), "{}", ran.stdout);
     assert!(found(&profile, &[]).is_empty());
 }
@@ -233,13 +240,14 @@ fn parts_of_a_split_are_judged_together() {
         profile
     };
     let [uneven] = &found(&parts([1.0, 3.0, 3.0, 1.5]), &[])[..] else { panic!() };
-    has(uneven, "finding", "the other ranks: rank 0 on N1-5e1c09tz_s1.0, rank 3 on N1-5e1c09tz_s1.1.");
+    has(uneven, "finding", "GPUs of the others: rank 0 on N1-5e1c09tz_s1.0, rank 3 on N1-5e1c09tz_s1.1.");
     has(
         uneven,
         "evidence",
-        "The GPU of the other rank spends 3.00 s in ncclAllReduce on N1-5e1c09tz_s1.0, that of rank 0 1.00 s. Measured",
+        "The GPU of rank 0 spends 1.00 s in ncclAllReduce on N1-5e1c09tz_s1.0; the GPU of the other rank \
+         spends 3.00 s. Measured",
     );
-    has(uneven, "evidence", "or it is done earlier than the other is");
+    has(uneven, "evidence", "or rank 0 finishes earlier");
     assert_eq!(uneven["cost_s"], 3.5);
     // What ranks spend less in one part does not hide the time in the other.
     let [time, uneven] = &found(&parts([1.0, 3.0, 8.0, 8.0]), &[])[..] else { panic!() };

@@ -29,8 +29,12 @@ fn a_place_with_most_of_it_is_named() {
     };
     let mostly = waits(1.5, 0.5);
     said(&mostly, "100 % of the MPI time, most of it in exchange at halo.c:57.", "corners");
-    said(&mostly, "summed over ranks. 75.0 % of that time is in exchange at halo.c:57.", "corners");
-    said(&waits(1.5, 0.0), "All of that time is in exchange at halo.c:57.", "corners");
+    said(
+        &mostly,
+        "summed over ranks. 75.0 % of the time in MPI_Waitall is in exchange at halo.c:57.",
+        "corners",
+    );
+    said(&waits(1.5, 0.0), "All of the time in MPI_Waitall is in exchange at halo.c:57.", "corners");
     let unknown = at(waits(0.9, 0.5), None, "MPI_Waitall", 10, 0, 0.6);
     said(&unknown, "100 % of the MPI time.", "halo.c");
 }

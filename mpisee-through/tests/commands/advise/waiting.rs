@@ -80,20 +80,20 @@ fn who_is_waited_for_was_measured() {
     finds(&late(22), &[]);
     let said =
         late(24).write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
-    assert!(said.contains("On W others wait for rank 3."), "{said}");
+    assert!(said.contains("Other ranks wait for rank 3 on W."), "{said}");
     assert!(said.contains("it caused 100.0 % of 1.68 s of waiting in MPI_Alltoall on W"), "{said}");
     // Its work explains that, unless it has no more of it than the others.
-    assert!(said.contains("Outside of MPI rank 3 spends 9.98 s, the others 9.74 s on average."), "{said}");
+    assert!(said.contains("Rank 3 spends 9.98 s outside of MPI, the others 9.74 s on average."), "{said}");
     assert!(
         said.contains(
-            "by enough to explain half of the waiting or more: see whether the work can be divided anew"
+            "enough to explain half of the waiting or more. Check whether the work can be divided anew"
         ),
         "{said}"
     );
     let elsewhere = late(24).with(|profile| profile.ranks[3].mpi_s.0 += 0.24);
     let said =
         elsewhere.write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
-    assert!(said.contains("Why it comes later is not measured"), "{said}");
+    assert!(said.contains("The cause of the delay is not measured"), "{said}");
     // Sums alone accuse nobody.
     let sums =
         on(run(), "W", &ALL[1..], "MPI_Alltoall", 10, 800, 0.7).call("W", 0, "MPI_Alltoall", 10, 800, 0.1);
@@ -189,13 +189,16 @@ fn late_senders_and_receivers_of_messages_are_told_apart() {
         let said = ran.exits(0).stdout.replace("\n              ", " ").replace("\n   ", " ");
         assert!(said.contains(expected), "{expected}: {said}");
     };
-    says(&late_sender(41), "On W others wait for rank 3 to send.");
+    says(&late_sender(41), "Other ranks wait for rank 3 to send on W.");
     finds(&late_sender(39), &[]);
-    says(&late_receiver(), "On W others wait for rank 3 to receive.");
-    says(&late_partner(), "On W others wait for rank 3 to send and to receive.");
-    says(&hot_receiver(), "On W others wait for rank 7 to receive.");
+    says(&late_receiver(), "Other ranks wait for rank 3 to receive on W.");
+    says(&late_partner(), "Other ranks wait for rank 3 to send and to receive on W.");
+    says(&hot_receiver(), "Other ranks wait for rank 7 to receive on W.");
     says(&hot_receiver(), "caused 100.0 % of 5.60 s of waiting in messages on W");
-    says(&all_in_turn(), "Members of W wait for each other in messages; no single rank causes most of it.");
+    says(
+        &all_in_turn(),
+        "Members of W wait for each other in messages; no single rank causes most of the waiting.",
+    );
 }
 
 #[test]
@@ -213,8 +216,14 @@ fn waiting_in_which_none_stands_out_is_said_so() {
         .exits(0)
         .stdout
         .replace("\n              ", " ");
-    assert!(said.contains("in collectives 5") && said.contains(" % is waiting for others."), "{said}");
-    assert!(said.contains("Members of W wait for each other; no single rank causes most of it."), "{said}");
+    assert!(
+        said.contains("Waiting for others takes 5") && said.contains(" in collectives, measured"),
+        "{said}"
+    );
+    assert!(
+        said.contains("Members of W wait for each other; no single rank causes most of the waiting."),
+        "{said}"
+    );
 }
 
 #[test]
@@ -287,7 +296,10 @@ fn one_rank_that_is_late_on_two_communicators_is_one_finding() {
     assert!((cost_s - 40.0 * 7.0 * 0.03).abs() < 0.01, "{finding}");
     let evidence = finding["evidence"].as_str().unwrap();
     assert!(
-        evidence.contains("The same cause: On W_d1 others wait for rank 3, 2.80 s, 3.5 % of the run."),
+        evidence.contains(
+            "Another finding has the same cause: Other ranks wait for rank 3 on W_d1 (2.80 s, 3.5 % of the \
+             run)."
+        ),
         "{evidence}"
     );
     // Two ranks are two causes.
@@ -304,8 +316,8 @@ fn a_rank_that_passes_on_what_another_causes_is_one_finding() {
     finds(&builder, &["waiting W_s1.2"]);
     let said =
         builder.write().run(&["advise", "app.mpisee"]).exits(0).stdout.replace("\n              ", " ");
-    assert!(said.contains("On W_s1.2 others wait for rank 3."), "{said}");
-    assert!(said.contains("The same cause: On W others wait for rank 2"), "{said}");
+    assert!(said.contains("Other ranks wait for rank 3 on W_s1.2."), "{said}");
+    assert!(said.contains("Another finding has the same cause: Other ranks wait for rank 2 on W"), "{said}");
 }
 
 #[test]
@@ -325,8 +337,8 @@ fn ten_runs_in_which_a_rank_just_stands_out_or_just_not_have_one_rule() {
     for seed in 0..10 {
         finds(&run(seed), &["waiting W"]);
         let said = run(seed).write().run(&["advise", "app.mpisee"]).exits(0).stdout.clone();
-        let is_uncertain = said.contains("which is not certain");
-        assert!(said.contains("On W others wait for rank 3"), "{said}");
+        let is_uncertain = said.contains("(not certain)");
+        assert!(said.contains("Other ranks wait for rank 3"), "{said}");
         names_it[usize::from(is_uncertain)] += 1;
     }
     assert!(

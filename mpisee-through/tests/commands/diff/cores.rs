@@ -14,7 +14,7 @@ fn without_core(mut builder: Builder, share: f64) -> Builder {
     builder
 }
 
-const SAID: &str = "All times differ for that reason, inside of MPI and outside.";
+const SAID: &str = "This difference changes all times, inside of MPI and outside.";
 
 #[test]
 fn runs_without_a_core_for_unlike_times_are_told_apart() {
@@ -25,7 +25,7 @@ fn runs_without_a_core_for_unlike_times_are_told_apart() {
             ran.exits(0).stdout.split_whitespace().collect::<Vec<_>>().join(" ")
         };
         let sentence =
-            "Ranks were without a core 1.3 % of the time in A, 27.0 % in B (mpisee-through ranks).";
+            "Ranks waited for a CPU core 1.3 % of the time in A, 27.0 % in B (mpisee-through ranks).";
         let much = said(0.27);
         assert!(much.contains(&format!("{sentence} {SAID}")), "{much}");
         assert!(!said(0.053).contains(SAID), "one run may lack cores as much by chance");
@@ -45,7 +45,7 @@ fn sets_differ_in_cores_by_more_than_their_runs_vary() {
         Ran::beside(home.beside(), &["diff", "before", "after"]).exits(0).stdout.clone()
     };
     let alike = compared([0.02, 0.11, 0.05, 0.08], [0.09, 0.04, 0.12, 0.03]);
-    assert!(!alike.contains("without a core"), "{alike}");
+    assert!(!alike.contains("waited for a CPU core"), "{alike}");
     let unlike = compared([0.011, 0.012, 0.013, 0.012], [0.031, 0.033, 0.032, 0.035]);
-    assert!(unlike.contains("Ranks were without a core 1.2 % of the time in A, 3.3 % in B"), "{unlike}");
+    assert!(unlike.contains("Ranks waited for a CPU core 1.2 % of the time in A, 3.3 % in B"), "{unlike}");
 }

@@ -250,7 +250,8 @@ fn calls_in_memory_of_gpus_are_said_not_to_have_the_waits() {
         .call_with("W", 0, "MPI_Isend", 2, 4711, 0.25, |row| row.memory = Memory::Device)
         .call("W", 0, "MPI_Wait", 2, 0, 0.5)
         .write();
-    let sentence = "MPI_Wait, MPI_Win_fence and their kind have no buffers: waiting for data, also between GPUs, is under --memory host.";
+    let sentence = "MPI_Wait, MPI_Win_fence and similar calls have no buffers. Waiting for data in these calls, also between GPUs, is under \
+                    --memory host.";
     for command in ["summary", "ops", "ranks"] {
         let said = |more: &[&str]| {
             let ran = profile.run(&[&[command, "app.mpisee", "--width", "200"], more].concat());

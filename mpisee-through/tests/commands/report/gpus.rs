@@ -148,7 +148,7 @@ fn processes_without_mpi_have_no_efficiency() {
     let profile = beside_nccl().with(|profile| profile.run.mpi.library = "none".to_owned()).write();
     let data = data_of(&page_of(&profile));
     assert!(data["tables"]["efficiency"].is_null());
-    assert!(data["missing"]["efficiency"].as_str().unwrap().contains("processes without MPI"));
+    assert!(data["missing"]["efficiency"].as_str().unwrap().contains("processes ran without MPI"));
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn with_gpu_kernels_traced_copies_are_refused_in_one_sentence(mpi: &Mpi) {
     let output = run(mpi, prefix.path(), "end", &["--gpu", "--gpu-sanitizer", &sanitizer]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
-    let why = "--gpu and --gpu-copies cannot be had in one run";
+    let why = "--gpu and --gpu-copies exclude each other";
     assert_eq!(said.matches(why).count(), 1, "{said}");
     assert_eq!(rows::<CopyRow>(&prefix.path().join("test.mpisee")).len(), 0);
 }

@@ -59,7 +59,7 @@ fn a_program_that_comes_by_exec_and_has_no_profile_says_what_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = start(folder.path(), &[], 2, &["exec", "/bin/true"]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(said.matches("of what ran before /bin/true in its process").count(), 1, "{said}");
+    assert_eq!(said.matches("of the program that ran before /bin/true in its process").count(), 1, "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
 }
@@ -78,8 +78,8 @@ fn who_started_processes_says_what_they_left() {
     }
     let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr);
-    let sentence = "mpisee: of 2 processes that bash started, and that ended before their exit, the counts are left: for a profile, run: \
-                    mpisee-through recover --only ";
+    let sentence = "mpisee: the counts are left of 2 processes that bash started and that ended before their \
+                    exit; for a profile, run: mpisee-through recover --only ";
     assert!(said.contains(sentence) && said.contains(&format!(" {}\n", segments.display())), "{said}");
     assert!(paste(&said).contains("incomplete profile of ranks 0-1 of 2"), "{said}");
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
@@ -91,7 +91,7 @@ fn a_rank_alone_that_calls_exec_says_what_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let wait = "'until [ -e done.0 -a -e done.1 ]; do sleep 0.01; done; exit 0'";
     let said = start_and_mark_ends(folder.path(), &format!("last-exec /bin/bash -c {wait}"));
-    assert_eq!(said.matches("of what ran before /bin/bash in its process").count(), 1, "{said}");
+    assert_eq!(said.matches("of the program that ran before /bin/bash in its process").count(), 1, "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert_eq!(
         reductions(&recovered(folder.path())),
