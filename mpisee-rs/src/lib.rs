@@ -3,7 +3,7 @@
 //! A call goes `exported MPI_X` ([`generated`]) → its wrapper ([`wrappers`]) → the application's own MPI (`PMPI_X`,
 //! [`mpi::symbol`]) and from there into a counter ([`recording`], [`storage::counters`]) of the shared-memory
 //! [`storage::segment`]. At `MPI_Finalize` [`finalize`] turns the segments into a profile directory.
-//! docs/architecture.md follows one call all the way.
+//! docs/explanation/how-it-works.md follows one call all the way.
 //!
 //! The modules are layers, from below: [`mpi`], [`storage`], [`binaries`], [`state`], [`naming`], [`recording`], [`finalize`],
 //! [`wrappers`]. Each imports from those below it alone, which a test holds (`tools/xtask/tests/layers.rs`).

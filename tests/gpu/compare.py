@@ -182,7 +182,7 @@ def launched(arguments):
 
 
 def traced(arguments):
-    """What the trace says of the questions in docs/gpu-kernels.md, in few lines: kinds of lines, how often, and one of each."""
+    """What the trace says of the questions in docs/reference/gpu-status.md, in few lines: kinds of lines, how often, and one of each."""
     kinds = {}
     for file in arguments.traces:
         for line in file.read_text(errors="replace").splitlines():
@@ -438,7 +438,7 @@ MOST_SLOWDOWN = {("stencil", "aggregated"): 3.0, ("stencil", "intervals"): 1.5, 
 
 
 def cost(arguments):
-    """A table for docs/gpu-kernels.md from the runs in a folder: MODE.ROUND.csv. All workloads that are named have to be timed in all modes."""
+    """A table for docs/explanation/gpu-tracing.md from the runs in a folder: MODE.ROUND.csv. All workloads that are named have to be timed in all modes."""
     times = defaultdict(list)
     for file in sorted(arguments.runs.glob("*.csv")):
         mode = file.name.split(".")[0]

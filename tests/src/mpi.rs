@@ -208,7 +208,7 @@ impl Mpi {
     /// Compiles `examples/NAME.c`.
     pub fn compile_example(&self, name: &str) -> PathBuf {
         let mut compiler = Command::new(&self.mpicc);
-        compiler.args(["-std=gnu11", "-O2"]);
+        compiler.args(["-std=gnu11", "-O2", "-g"]);
         self.compile_by(compiler, &format!("../../examples/{name}.c"), &format!("examples/{name}"), &["-lm"])
     }
 

@@ -13,7 +13,7 @@ const ENOUGH: u64 = 8;
 const ERRORS: f64 = 1.96;
 
 /// The part of what may be hidden that was, in pairs of runs whose calls came after walks through nothing to 64 MiB
-/// (docs/cost.md).
+/// (docs/explanation/cost.md).
 const HIDDEN_PART: f64 = 0.25;
 /// Processors work on several instructions at once, so that two readings of the clock show more or less than what lies between
 /// them takes: in pairs of runs of loops of calls, so much at most.

@@ -1,11 +1,11 @@
-//! The pattern file in docs/bench.md is one.
+//! The pattern file in docs/reference/patterns.md is one.
 
 use mpisee_bench::language::Program;
 use std::path::Path;
 
 #[test]
 fn the_documented_pattern_file_is_carried_out_on_four_ranks() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/bench.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/patterns.md");
     let text = std::fs::read_to_string(path).unwrap();
     let begin = text.find("# relay.pattern").expect("there is an example");
     let example = text[begin..].split("```").next().unwrap();

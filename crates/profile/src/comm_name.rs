@@ -9,7 +9,7 @@
 //! part    = rank | "*"
 //! ```
 //!
-//! docs/communicators.md explains the names to users.
+//! docs/explanation/communicators.md explains the names to users.
 
 use smallvec::SmallVec;
 use std::fmt;

@@ -247,7 +247,7 @@ pub struct Volume {
     pub root: c_int,
 }
 
-/// A volume rule, see docs/volumes.md.
+/// A volume rule, see docs/explanation/bytes-and-times.md.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {

@@ -398,7 +398,7 @@ pub struct CallRow {
     /// The number of calls.
     pub calls: u64,
     /// Bytes sent by sends, received by receives, both by `MPI_Sendrecv`; of a collective this process's part of the volume
-    /// (docs/volumes.md has the rule of each operation).
+    /// (docs/explanation/bytes-and-times.md has the rule of each operation).
     pub bytes: u64,
     /// The time in the calls.
     pub time_s: Seconds,
@@ -513,7 +513,7 @@ pub struct NcclTimeRow {
     pub size_max: u64,
     /// Calls that were timed.
     pub calls: u64,
-    /// Calls that were not, as those that fail, do not block, or are captured into a graph; docs/nccl.md has all reasons.
+    /// Calls that were not, as those that fail, do not block, or are captured into a graph; docs/how-to/nccl.md has all reasons.
     pub untimed: u64,
     /// This process's part of the volume of the calls that were timed, as in calls.csv.
     pub bytes: u64,

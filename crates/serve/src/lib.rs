@@ -71,7 +71,7 @@ fn run(args: &ServeArgs) -> Result<()> {
     let address = listener.local_addr().with_context(cannot)?;
     if !address.ip().is_loopback() {
         say(
-            "what goes over the network is not encrypted, the token included; docs/serve.md says how to use SSH or TLS",
+            "what goes over the network is not encrypted, the token included; docs/how-to/browser.md says how to use SSH or TLS",
         );
     }
     let url = format!("http://{address}/{}/", token.text());

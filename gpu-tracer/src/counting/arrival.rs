@@ -1,7 +1,7 @@
 //! Device memory that was written in the order of one stream, until it is known to be there.
 //!
 //! A kernel in that stream finds it written. Kernels in other streams must not use it yet, nor may it be read: the Sanitizer's
-//! reads wait for nothing (docs/gpu-kernels.md).
+//! reads wait for nothing (docs/explanation/gpu-tracing.md).
 
 use std::time::{Duration, Instant};
 

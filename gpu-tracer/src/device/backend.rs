@@ -1,4 +1,4 @@
-//! Interface of a backend to the tracer. The backend reports events in turn; docs/gpu-kernels.md lists
+//! Interface of a backend to the tracer. The backend reports events in turn; docs/explanation/gpu-tracing.md lists
 //! them.
 
 /// A stream of a context.

@@ -1,7 +1,7 @@
 //! The fast path of recording: a call on a communicator, as most calls are.
 //!
 //! PERF: it is inlined from the export to the counters, and touches as few cache lines as it can: those of [`HOT`], of
-//! [`CachedCounter`], and of the slots (docs/design/calls.md). Rare work is in functions of its own. On this way no index can be out
+//! [`CachedCounter`], and of the slots (docs/develop/calls.md). Rare work is in functions of its own. On this way no index can be out
 //! of bounds, and nothing allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
 //!
 //! [`world::guarded`]: crate::state::world::guarded

@@ -1,5 +1,5 @@
 //! The volume of a collective call: the lower bound of mpisee's appendix, of which each process
-//! records its part, so that the parts add up to the bound (the table is in docs/volumes.md).
+//! records its part, so that the parts add up to the bound (the table is in docs/explanation/bytes-and-times.md).
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;

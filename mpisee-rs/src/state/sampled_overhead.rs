@@ -254,7 +254,7 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
 
 /// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common
 /// call ten at most are touched before the first reading or after the one with which the call to MPI begins
-/// (docs/cost.md).
+/// (docs/explanation/cost.md).
 ///
 /// The code, the thread's words, its cached calls and the segment lie far from each other, so that each page has an entry of the page
 /// table that shares no cache line with another one's. So have the pages here.

@@ -5,7 +5,7 @@
     >>> profile.run.ranks
     >>> profile.calls.groupby("comm")["time_s"].sum()
 
-A table is read when it is first asked for. Types of columns, units and descriptions are those of docs/columns.md.
+A table is read when it is first asked for. Types of columns, units and descriptions are those of docs/reference/columns.md.
 """
 
 from ._profile import Profile, ProfileError, Run, load

@@ -1,4 +1,4 @@
-//! Bytes that each process records of a collective operation; the parts add up to the bound in docs/volumes.md.
+//! Bytes that each process records of a collective operation; the parts add up to the bound in docs/explanation/bytes-and-times.md.
 //! The sizes of the blocks are those of the programs; each has its own, so that a mix-up shows.
 use mpisee_tests::{Finished, Mpi, Run, Tables, case};
 use std::collections::BTreeSet;

@@ -69,6 +69,7 @@ mod sums;
 mod thread_state;
 mod threads;
 mod top;
+mod tutorial;
 mod unprofiled;
 mod valgrind;
 mod variables;

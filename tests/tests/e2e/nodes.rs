@@ -282,7 +282,7 @@ fn segments_of_a_killed_job_are_recovered_per_node_and_together(mpi: &Mpi) {
         assert_ended(&folder.join(name), &ranks, &why);
         copies.push(format!("shm.{host}"));
     }
-    // By one process on each node, as docs/live.md has it.
+    // By one process on each node, as docs/how-to/crashed-job.md has it.
     let mut command = mpi.launcher(3, &[]);
     cluster.launch(mpi, &mut command, 1);
     let script = "mkdir shm.$(hostname) && cp -p /dev/shm/mpisee-* shm.$(hostname)";

@@ -183,7 +183,7 @@ fn a_rank_astray_on_one_of_four_nodes_is_named_with_its_line(mpi: &Mpi) {
     command.arg(dist().join("bin/mpisee")).arg(program).arg("astray").current_dir(place.folder());
     let mut launcher = Staying::start(&mut cluster.on("login", &command));
     until_arrived(place.folder(), 8);
-    // As docs/live.md has it.
+    // As docs/how-to/running-job.md has it.
     let look = || {
         let mut readers = mpi.launcher(4, &[]);
         cluster.launch(mpi, &mut readers, 1);

@@ -292,6 +292,6 @@ mod tests {
     #[test]
     fn a_file_of_no_package_affects_all_and_a_page_none() {
         assert_eq!(affected_by_file("Cargo.lock").packages.len(), 4);
-        assert_eq!(affected_by_file("docs/cost.md"), Affected::default());
+        assert_eq!(affected_by_file("docs/explanation/cost.md"), Affected::default());
     }
 }

@@ -92,11 +92,7 @@ fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer)
             copy_into(&document, &folder.join("share/doc/mpisee"))?;
         }
     }
-    for part in ["docs", "docs/design", "docs/images"] {
-        for page in entries(&root().join(part))?.into_iter().filter(|page| page.is_file()) {
-            copy_into(&page, &folder.join("share/doc/mpisee").join(part))?;
-        }
-    }
+    copy_all(&root().join("docs"), &folder.join("share/doc/mpisee/docs"))?;
     Ok(())
 }
 

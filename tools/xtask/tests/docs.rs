@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use xtask::prose;
 
 /// The checkout's present folder, which differs from the one of the build if it was moved since.
 fn root() -> PathBuf {
@@ -13,14 +14,29 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
+/// The pages below `docs`, at any depth.
 fn pages() -> BTreeSet<PathBuf> {
-    ["docs", "docs/design"].into_iter().flat_map(pages_in).collect()
+    let (mut pages, mut folders) = (BTreeSet::new(), vec![root().join("docs")]);
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().expect("the folder is there") {
+            let path = entry.expect("it can be read").path();
+            match path.extension() {
+                None if path.is_dir() => folders.push(path),
+                Some(ending) if ending == "md" => {
+                    pages.insert(path);
+                }
+                _ => {}
+            }
+        }
+    }
+    pages
 }
 
-fn pages_in(folder: &str) -> Vec<PathBuf> {
-    let entries = root().join(folder).read_dir().expect("the folder is there");
-    let paths = entries.map(|entry| entry.expect("it can be read").path());
-    paths.filter(|path| path.extension().is_some_and(|ending| ending == "md")).collect()
+/// The texts beside the pages.
+fn texts() -> impl Iterator<Item = PathBuf> {
+    ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"]
+        .into_iter()
+        .map(|name| root().join(name))
 }
 
 /// The targets of links and images within the project, without what follows `#`.
@@ -33,9 +49,7 @@ fn links(text: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn links_lead_to_files() {
-    let texts =
-        ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"].map(|name| root().join(name));
-    for page in pages().into_iter().chain(texts) {
+    for page in pages().into_iter().chain(texts()) {
         for link in links(&read(&page)) {
             let target = page.parent().expect("a file is in a folder").join(link);
             assert!(target.exists(), "{} links to {link}, which is not there", page.display());
@@ -63,4 +77,47 @@ fn every_page_is_in_the_table_of_contents() {
     expected.remove(&contents);
     assert_eq!(listed.iter().cloned().collect::<BTreeSet<_>>(), expected);
     assert_eq!(listed.len(), expected.len(), "a page is listed twice");
+}
+
+/// Mean words of a sentence, and the share of sentences above [`prose::LONG_SENTENCE`], that a page may have.
+const MOST_WORDS: f64 = 16.0;
+const MOST_LONG: f64 = 0.03;
+
+#[test]
+fn sentences_are_short() {
+    let mut wrong = Vec::new();
+    let mut all = prose::Lengths::default();
+    for page in pages().into_iter().chain(texts()) {
+        let lengths = prose::lengths(&read(&page));
+        if lengths.mean() > MOST_WORDS || lengths.long_share() > MOST_LONG {
+            let long = lengths.long.join("\n    ");
+            wrong.push(format!("{}: {:.1} words on average\n    {long}", page.display(), lengths.mean()));
+        }
+        all += lengths;
+    }
+    assert!(wrong.is_empty(), "sentences of at most {MOST_WORDS} words on average:\n{}", wrong.join("\n"));
+    assert!(all.sentences > 500, "{} sentences were found", all.sentences);
+}
+
+#[test]
+fn sentences_begin_with_their_subject() {
+    let found = pages().into_iter().chain(texts()).flat_map(|page| {
+        let forbidden = prose::forbidden_openings(&read(&page));
+        forbidden.into_iter().map(move |sentence| format!("{}: {sentence}", page.display()))
+    });
+    let wrong: Vec<String> = found.collect();
+    assert!(wrong.is_empty(), "sentences that hide their subject:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn lines_of_text_are_wrapped() {
+    let mut wrong = Vec::new();
+    for page in pages().into_iter().chain(texts()) {
+        let text = read(&page);
+        if !text.starts_with("<!-- Generated") {
+            let lines = prose::wide_lines(&text);
+            wrong.extend(lines.iter().map(|(number, line)| format!("{}:{number}: {line}", page.display())));
+        }
+    }
+    assert!(wrong.is_empty(), "lines above {} columns:\n{}", prose::WIDTH, wrong.join("\n"));
 }

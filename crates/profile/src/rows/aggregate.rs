@@ -307,8 +307,8 @@ impl Row for SpreadRow {
 
 /// `offsets.csv`: point-to-point messages by how far the peer is from the rank, peer − rank.
 ///
-/// Regular programs have few offsets. Those of a communicator with many are counted by powers of two: 4 to 7, 8 to 15,
-/// and the same below 0.
+/// Regular programs have few offsets. If a communicator has many, a row
+/// has a power of two of them: 4 to 7, 8 to 15, and the same below 0.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OffsetRow {
     /// The communicator or family.
@@ -404,7 +404,7 @@ pub enum PeerDevice {
     Managed,
 }
 
-/// `gpu-totals.csv`: what kernels accessed that is not memory of their own device and process, over ranks; one row per
+/// `gpu-totals.csv`: accesses of kernels to memory beyond their own device and process, over ranks; one row per
 /// kernel, source line, launching line, relation to the owner, object, kind of access and width. A profile without such
 /// accesses has no such file.
 ///

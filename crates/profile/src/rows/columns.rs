@@ -1,6 +1,6 @@
 //! The columns of tables as data: name, type, unit and description, all from the row types by `#[derive(Columns)]`.
 //!
-//! docs/columns.md, the Python package and files of `mpisee-through export` have their descriptions from here.
+//! docs/reference/columns.md, the Python package and files of `mpisee-through export` have their descriptions from here.
 
 use super::{CopyMode, Cpus, GpuMemory, Members, Memory, MessageEnd, PeerDevice, Ranks, Seconds};
 use crate::CommRank;

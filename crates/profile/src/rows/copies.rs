@@ -21,7 +21,7 @@ impl CopyMode {
     }
 }
 
-/// `copies.csv`: what the host asked GPUs to copy, set and launch (`mpisee --gpu-copies`); one row per rank, device, function
+/// `copies.csv`: copies, sets and launches that the host asked of GPUs (`mpisee --gpu-copies`); one row per rank, device, function
 /// of the driver, mode, memory of both ends and line of Python. A profile without such calls has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CopyRow {

@@ -23,7 +23,7 @@ pub enum GpuMemory {
     Managed,
 }
 
-/// `gpu.csv`: what kernels accessed that is not memory of their own device and process; one row per rank, device, owner,
+/// `gpu.csv`: accesses of kernels to memory beyond their own device and process; one row per rank, device, owner,
 /// kernel, source line, launching line, object, kind of access and width. A profile without such accesses has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct GpuRow {

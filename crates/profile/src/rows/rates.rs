@@ -29,7 +29,7 @@ pub struct RateRow {
     pub longest_s: Seconds,
     /// The calls of the node's ranks that ended in the interval.
     pub calls: u64,
-    /// The bytes of these calls; docs/volumes.md has the rules.
+    /// The bytes of these calls; docs/explanation/bytes-and-times.md has the rules.
     pub bytes: u64,
     /// The time of the node's ranks in such calls, that in calls which had not ended included.
     pub time_s: Seconds,

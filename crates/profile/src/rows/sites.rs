@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 /// `sites.csv`: one row per return address or line of Python, of all ranks: of an MPI call, of the call in which a rank ended, or of a
 /// frame on a call path. Where call sites are not kept there is no such file.
 ///
-/// The profiler writes the address alone; `function`, `file`, `line` and `inlined_into` are empty until they are resolved. Of a line
-/// of Python it writes the first three, and no binary and address.
+/// The profiler writes the address alone; `function`, `file`, `line` and `inlined_into` are empty until they are resolved. For a line
+/// of Python, it writes the first three, and neither binary nor address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Columns)]
 pub struct SiteRow {
     /// The site: 12 hexadecimal digits, equal on all ranks that run the same binary.

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// `variables.csv`: one row per process, region and performance variable of the MPI library, with `--mpi-t`.
 ///
-/// Variables are read when MPI has started, where regions begin and end, where recording is switched, and at the end. What a variable counts between two
-/// readings is on the row of the innermost region in which the program was. `run.json` describes the variables.
+/// Variables are read when MPI has started, where regions begin and end, where recording is switched, and at the end. Growth between two
+/// readings is on the row of the innermost region that the program was in. `run.json` describes the variables.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct VariableRow {
     /// The process.

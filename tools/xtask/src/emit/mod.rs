@@ -29,7 +29,7 @@ pub fn all(root: &Path, functions: &[Function], nccl: &[Function]) -> Result<Vec
         ("crates/nccl/src/generated.rs", nccl::emit(nccl)?),
         ("crates/nccl/src/functions.rs", nccl::emit_functions(nccl)?),
         ("tests/programs/gpu/nccl_functions.c", nccl::emit_check(nccl)?),
-        ("docs/coverage.md", coverage::emit(functions)),
+        ("docs/reference/functions.md", coverage::emit(functions)),
         ("tests/stub/stub_mpi.c", stub::emit(functions)?),
     ];
     let mut changed = Vec::new();

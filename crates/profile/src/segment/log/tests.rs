@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// docs/cost.md has the figures.
+/// docs/explanation/cost.md has the figures.
 #[test]
 fn log_entry_of_a_member_does_not_grow_with_the_communicator() {
     const RANKS: u32 = 1 << 20;
