@@ -55,5 +55,6 @@ pub fn tune(
     for (name, value) in launcher.get_envs() {
         value.map(|value| command.env(name, value));
     }
-    within(LIMIT, &mut command)
+    // Some eighty runs of the launcher, one after the other.
+    within(3 * LIMIT, &mut command)
 }
