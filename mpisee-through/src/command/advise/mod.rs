@@ -17,6 +17,7 @@ mod no_core;
 mod one_rank;
 mod polling;
 mod profiler;
+pub mod registry;
 mod rules;
 mod skewed_volume;
 mod slow_transfer;
@@ -51,39 +52,8 @@ EXAMPLES:
   mpisee-through advise app.mpisee --format json             for scripts";
 
 /// Findings: what costs most time, the evidence, and what to try
-///
-/// Each finding has its time, its evidence, the threshold of its rule, and what to try. The time is
-/// that of all ranks in the calls of the finding; a part of it can be saved. Times of findings may
-/// overlap. Findings are hints from sums, not proofs. Below 1 % of the run they have a line each,
-/// at the end. After a crash, the first lines say where each rank was, and times are lower bounds.
-/// See docs/explanation/advice.md for thresholds and limits. The rules:
-///
-/// - deadlock: ranks waited for each other when they were killed, with proof; comes first
-/// - no-core: ranks were ready to run and had no core; comes next, whatever its time
-/// - dominating: collectives or messages of one communicator take much of the MPI time
-/// - tiny-allreduces: very many MPI_Allreduce of a few bytes
-/// - waiting: members wait for others in collectives or messages (mpisee-through waits)
-/// - uneven-work: ranks are outside MPI for much longer than others
-/// - scattered: communicators fit on a node, and span several
-/// - alltoallv: MPI_Alltoallv takes much of the run; the MPI library may have faster algorithms
-/// - skewed-volume: one member has far more bytes in collectives than the mean
-/// - needless-barriers: MPI_Barrier right before a collective that synchronises anyway
-/// - slow-transfer: transfers of collectives take many times as long as the shortest ones
-/// - network, shared-network: the network takes much, or communicators that share it (--network)
-/// - through-one-rank: one rank sends or receives nearly all messages
-/// - small-messages: many small messages to the same rank
-/// - creation: like communicators are created many times, or not freed
-/// - reorder: a topology that MPI was allowed to reorder kept the order of ranks
-/// - blocking-sends: MPI_Send of long messages at a low rate
-/// - gpu-far: the cores of ranks are on another NUMA node than their GPU
-/// - staging: blocking copies between GPUs and the host for messages (mpisee --gpu-copies)
-/// - nccl-uneven: the GPUs of few ranks spend less time in NCCL (mpisee --nccl-gpu-time)
-/// - nccl-time: GPUs spend much of the run in an operation of NCCL (mpisee --nccl-gpu-time)
-/// - polling: very many tests or probes that find nothing
-/// - profiler: the profiler itself takes much of the time of ranks
-/// - finalize: ranks wait long in MPI_Finalize for the last ones
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES, verbatim_doc_comment)]
+#[command(after_help = EXAMPLES, long_about = registry::help())]
 pub struct AdviseArgs {
     /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,

@@ -3,6 +3,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
+use super::registry;
 use super::waiting;
 use crate::cores::{Crowd, LEAST_WAIT_S, NodeLack, Others, Reason};
 use crate::units::{count, time};
@@ -63,12 +64,9 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
     })
 }
 
-/// Rules about what the program asked for, which a core more would not change.
-const OF_PROGRAM: [&str; 3] = ["creation", "reorder", "scattered"];
-
 /// Sets another finding in relation to this one, from which it may follow.
 pub fn put_first(finding: &mut Finding) {
-    if !OF_PROGRAM.contains(&finding.rule) {
+    if !registry::named(finding.rule).is_of_program {
         finding.advice =
             format!("Look at {RULE} first: the lack of cores may cause this. {}", finding.advice);
     }

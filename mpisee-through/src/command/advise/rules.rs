@@ -6,6 +6,7 @@ use super::creation;
 use super::facts::{Comm, Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::messages::{self, is_message};
+use super::registry::{self, TimeIn};
 use super::{alltoallv, at_end, barriers, deadlock, gpu_far, nccl, profiler, staging};
 use super::{
     network, no_core, one_rank, polling, skewed_volume, slow_transfer, small_messages, uneven_work, waiting,
@@ -122,13 +123,6 @@ fn dominating(facts: &Facts<'_>, others: &[Finding], caused: &[Caused]) -> Vec<F
     collectives.chain(messages).collect()
 }
 
-/// Rules about time in collectives alone, and about time in messages alone.
-const OF_COLLECTIVES: [&str; 5] =
-    ["tiny-allreduces", "alltoallv", "skewed-volume", "needless-barriers", "slow-transfer"];
-const OF_MESSAGES: [&str; 3] = ["small-messages", "blocking-sends", "polling"];
-/// The rule about calls that create communicators, which are in neither.
-const OF_CREATION: &str = "creation";
-
 /// The operations that may dominate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
@@ -144,13 +138,13 @@ impl Part {
         }
     }
 
-    /// Returns whether a rule may be about the time in these operations.
+    /// Returns whether findings of a rule explain time in these operations.
     fn is_of_rule(self, rule: &str) -> bool {
-        let not_of = match self {
-            Part::Collectives => &OF_MESSAGES[..],
-            Part::Messages => &OF_COLLECTIVES[..],
+        let alone = match self {
+            Part::Collectives => TimeIn::Collectives,
+            Part::Messages => TimeIn::Messages,
         };
-        rule != OF_CREATION && !not_of.contains(&rule)
+        [alone, TimeIn::Both].contains(&registry::named(rule).time_in)
     }
 
     /// Their name on a family. Completions alone are for nonblocking collectives, files or windows.

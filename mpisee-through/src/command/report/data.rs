@@ -5,7 +5,6 @@ use super::calling::{CallPaths, CallSites};
 use super::cells::{Operations, RankTimes, RegionTimes, Sizes};
 use super::columns::Table;
 use super::comms::{self, CommData, Grid};
-use super::evidence;
 use super::gpus::Gpus;
 use super::nodes::Nodes;
 use super::over_time::OverTime;
@@ -333,7 +332,7 @@ impl<'v> Gathered<'v, '_> {
         Ok(Advice {
             verdict: verdict.map_or(String::new(), |(_, verdict)| verdict.in_table()),
             caveats: answer.caveats,
-            charts: texts(sheet, "rule").iter().map(|rule| evidence::chart(rule)).collect(),
+            charts: texts(sheet, "rule").iter().map(|rule| advise::registry::named(rule).chart).collect(),
             comms: texts(sheet, "about").iter().map(|about| of_name.get(about.as_str()).copied()).collect(),
             findings: Table::from(sheet),
         })

@@ -6,7 +6,6 @@ mod cells;
 mod columns;
 mod comms;
 mod data;
-mod evidence;
 mod gpus;
 mod nodes;
 mod over_time;
