@@ -250,6 +250,13 @@ impl Finished {
         (longer_s.iter().sum::<f64>() + without_core_s.sum::<f64>()) / wall_s
     }
 
+    /// The part of the time of all ranks in which they waited for a core, as the kernel says.
+    pub fn share_without_core(&self) -> f64 {
+        let ranks = &self.tables().ranks;
+        let waited_s = ranks.iter().filter_map(|row| row.cpu_wait_s).map(|time_s| time_s.0);
+        waited_s.sum::<f64>() / ranks.iter().map(|row| row.wall_s.0).sum::<f64>()
+    }
+
     /// Asserts that `mpisee-through check` finds nothing wrong with the profile.
     pub fn check(&self) -> &Self {
         let output = through(&["check", &self.directory().display().to_string()]);

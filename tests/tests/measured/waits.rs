@@ -46,9 +46,12 @@ fn answer(finished: &Finished, call: &str) -> (Waiting, Vec<(String, String)>) {
     (waits.collect(), findings.collect())
 }
 
+/// Above this part of the time without a core, waiting varies so much that nobody may stand out.
+const MOST_WITHOUT_CORE: f64 = 0.1;
+
 /// Each rank's part is within a tenth of all waiting, and what stands out is what was planted. On a machine that does other
 /// things ranks are late that wait for a core: only where the planted ones caused nearly all of the waiting, by the books, they are to
-/// be named.
+/// be named. Nobody else is named then.
 fn finds(
     mpi: &Mpi,
     kind: &str,
@@ -66,7 +69,9 @@ fn finds(
     if by_late > 0.9 * all {
         let found: Vec<(&str, &str)> =
             findings.iter().map(|(kind, ranks)| (kind.as_str(), ranks.as_str())).collect();
-        assert_eq!(found, planted, "{what}");
+        let without_core = finished.share_without_core();
+        let may_be_empty = found.is_empty() && without_core > MOST_WITHOUT_CORE;
+        assert!(found == planted || may_be_empty, "{what}: {found:?}, {without_core} without a core");
     }
 }
 

@@ -121,3 +121,11 @@ fn lines_of_text_are_wrapped() {
     }
     assert!(wrong.is_empty(), "lines above {} columns:\n{}", prose::WIDTH, wrong.join("\n"));
 }
+
+#[test]
+fn first_pages_are_short() {
+    for (name, most) in [("README.md", 120), ("CONTRIBUTING.md", 60), ("CHANGELOG.md", 120)] {
+        let lines = read(&root().join(name)).lines().count();
+        assert!(lines <= most, "{name} has {lines} lines, more than {most}");
+    }
+}
