@@ -303,7 +303,7 @@ mod tests {
     fn an_unknown_command_before_a_profile_is_an_error_that_lists_the_commands() {
         let arguments = ["mpisee-through", "frobnicate", "src"].map(OsString::from);
         let error = with_command(arguments.into_iter()).unwrap_err().to_string();
-        assert!(error.contains("no command 'frobnicate'; there are summary, comms"), "{error}");
+        assert!(error.contains("no command 'frobnicate'; there are summary, advise"), "{error}");
     }
 
     #[test]

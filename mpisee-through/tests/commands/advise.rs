@@ -518,6 +518,11 @@ fn calls_that_a_hang_or_an_early_end_explains_are_no_finding() {
     finds(&polls(), &["polling W"]);
     finds(&ended(polls(), Some("MPI_Test")), &[]);
     finds(&ended(polls(), None), &[]);
+    let killed = ended(on(polls(), "W", &ALL, "MPI_Isend", 10, 80, 0.01), Some("MPI_Test")).write();
+    let said = killed.run(&["advise", "app.mpisee"]).exits(0).stdout.replace('\n', " ");
+    let verdict = "95.2 % of the MPI time is in MPI_Test on W. Ranks ended in or between such calls, so a hang may explain \
+                   the time.";
+    assert!(said.contains(verdict) && !said.contains("largest"), "{said}");
     finds(&ended(polls(), Some("MPI_Allreduce")), &["polling W"]);
     let dups = |number: u32| {
         let builder = on(run(), "W", &ALL, "MPI_Comm_dup", u64::from(number), 0, 0.001);

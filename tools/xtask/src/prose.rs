@@ -155,7 +155,7 @@ mod tests {
     fn sentences_of_paragraphs_and_lists_are_counted() {
         let text = "# A heading\n\nThree words here. And four words\nmore here.\n\n- an item with five words\n\n| a | table |\n\n```sh\nno text at all\n```\n";
         let lengths = lengths(text);
-        assert_eq!((lengths.sentences, lengths.words), (3, 12));
+        assert_eq!((lengths.sentences, lengths.words), (3, 13));
         assert!(lengths.long.is_empty());
     }
 

@@ -362,7 +362,7 @@ fn a_program_whose_libraries_cannot_be_listed_is_not_said_to_have_no_mpi() {
     let run = installed.mpisee_of_user(&no_processes, &["true"]).run();
     let said = "mpisee: true has libraries that cannot be listed, since its dynamic loader does not start: ";
     assert!(run.status.success() && run.stderr.starts_with(said), "{run:?}");
-    assert!(run.stderr.contains("say which with --flavour (mpich-4.0, openmpi-4.1)"), "{run:?}");
+    assert!(run.stderr.contains("choose the MPI with --flavour (mpich-4.0, openmpi-4.1)"), "{run:?}");
 }
 
 #[test]

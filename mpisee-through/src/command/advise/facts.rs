@@ -159,6 +159,8 @@ pub struct Facts<'a> {
     pub knows_waits: bool,
     /// All communicators with or without calls, by name, with the calls of chosen ranks.
     pub comms: BTreeMap<String, Comm<'a>>,
+    /// The tests or probes on a communicator that take most of the time that a hang may explain.
+    pub of_hang: Option<OfHang>,
     /// The chosen communicators.
     families: Vec<Named>,
     /// The index of each one's family.
@@ -205,6 +207,7 @@ impl<'a> Facts<'a> {
             family_indices: indices.collect(),
             families,
             comms,
+            of_hang: longest_of_hang(view, &groups, filter),
             waits: measured_waits(view, filter)?,
             network: None,
             unreadable_network: None,
@@ -325,6 +328,24 @@ fn may_be_of_hang(call: &str, comm: &str, ended_in: &[EndedIn]) -> bool {
         Some(last) => last == call && place.comm.as_ref().is_none_or(|of| of == comm),
     };
     (TESTING.contains(&call) || PROBING.contains(&call)) && ended_in.iter().any(is_here)
+}
+
+/// Tests or probes on a communicator that no rule is about, since a hang may explain them.
+pub struct OfHang {
+    pub call: String,
+    pub comm: String,
+    pub time_s: f64,
+}
+
+/// Those that take most time on a chosen communicator.
+fn longest_of_hang(view: &ProfileView, groups: &Groups, filter: &CommFilter) -> Option<OfHang> {
+    let found = groups.cells.iter().filter_map(|(key, cell)| {
+        let (call, comm) = (groups.call(key).to_owned(), groups.comm(key).to_owned());
+        let is_here =
+            may_be_of_hang(&call, &comm, &view.run().ended_in) && view.processes().takes_comm(filter, &comm);
+        is_here.then(|| OfHang { call, comm, time_s: cell.time_s() })
+    });
+    found.max_by(|one, other| one.time_s.total_cmp(&other.time_s))
 }
 
 /// Sums over some communicators, by operation.

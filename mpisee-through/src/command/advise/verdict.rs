@@ -52,10 +52,11 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     let mut parts: Vec<Part<'_>> = families.iter().flat_map(parts).collect();
     parts.sort_by(|left, right| right.used.time_s.total_cmp(&left.used.time_s));
     let of_mpi = |part: &Part<'_>| part.used.time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
+    let (of_hang, mut share) = of_hang(facts);
     let mut named = Vec::new();
-    let mut share = 0.0;
     for part in parts.iter().take(MOST_NAMED) {
-        if !named.is_empty() && (of_mpi(part) < NAMED || share >= ENOUGH) {
+        let is_first = named.is_empty() && of_hang.is_empty();
+        if !is_first && (of_mpi(part) < NAMED || share >= ENOUGH) {
             break;
         }
         share += of_mpi(part);
@@ -66,11 +67,32 @@ pub fn verdict(facts: &Facts<'_>) -> String {
         named.push(format!("{}: {of_mpi:.0} % of the MPI time{place}{waiting}", part.said()));
     }
     match named.split_first() {
-        None => whole,
+        None => whole + &of_hang,
         Some((first, others)) => {
             let others: String = others.iter().map(|other| format!(" The next part is {other}.")).collect();
-            format!("{whole} The largest part is {first}.{others}")
+            format!(
+                "{whole}{of_hang} The largest{} part is {first}.{others}",
+                if of_hang.is_empty() { "" } else { " other" }
+            )
         }
+    }
+}
+
+/// A sentence on tests or probes that a hang may explain, if they take much of the time in MPI, and their share.
+fn of_hang(facts: &Facts<'_>) -> (String, f64) {
+    let share = |time_s: f64| time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
+    match facts.of_hang.as_ref().map(|found| (found, share(found.time_s))) {
+        Some((found, share)) if share >= NAMED => {
+            let text = format!(
+                " {} of the MPI time is in {} on {}. Ranks ended in or between such calls, so a hang may explain the \
+                 time.",
+                percent(share),
+                found.call,
+                found.comm
+            );
+            (text, share)
+        }
+        _ => (String::new(), 0.0),
     }
 }
 
