@@ -129,3 +129,67 @@ fn first_pages_are_short() {
         assert!(lines <= most, "{name} has {lines} lines, more than {most}");
     }
 }
+
+/// Files with an ending below a folder, at any depth.
+fn files_below(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in folder.read_dir().expect("the folder is there") {
+            let path = entry.expect("it can be read").path();
+            match path.extension() {
+                None if path.is_dir() => folders.push(path),
+                Some(found) if found == ending => files.push(path),
+                _ => {}
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn findings_have_short_sentences() {
+    let snapshots = files_below("mpisee-through/tests/commands/snapshots", "snap");
+    let is_of_advise =
+        |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("advise-"));
+    let mut all = prose::Lengths::default();
+    for path in snapshots.iter().filter(is_of_advise) {
+        // Labels stand before the texts, which are indented.
+        let labels = ["Time", "Evidence", "Threshold", "Try"];
+        let lines = read(path)
+            .lines()
+            .map(str::trim)
+            .map(|line| match labels.iter().find_map(|label| line.strip_prefix(label)) {
+                Some(text) => format!("\n{}", text.trim()),
+                None => line.to_owned(),
+            })
+            .collect::<Vec<_>>();
+        all += prose::lengths(&lines.join("\n"));
+    }
+    assert!(all.sentences > 30, "{} sentences were found", all.sentences);
+    assert!(all.mean() <= MOST_WORDS, "{} words on average", all.mean());
+    assert!(all.long_share() <= MOST_LONG, "{}", all.long.join("\n"));
+}
+
+#[test]
+fn errors_have_short_sentences() {
+    let mut long = Vec::new();
+    let mut errors = 0;
+    for folder in ["mpisee-through/src", "crates", "mpisee-rs/src"] {
+        for path in files_below(folder, "rs") {
+            for rest in read(&path).split("bail!(").skip(1) {
+                let Some(text) =
+                    rest.trim_start().strip_prefix('"').and_then(|rest| rest.split("\",").next())
+                else {
+                    continue;
+                };
+                let text = text.split("\")").next().unwrap_or_default().replace("\\\n", " ");
+                errors += 1;
+                long.extend(
+                    prose::lengths(&text).long.into_iter().map(|it| format!("{}: {it}", path.display())),
+                );
+            }
+        }
+    }
+    assert!(errors > 100, "{errors} errors were found");
+    assert!(long.is_empty(), "{}", long.join("\n"));
+}
