@@ -136,7 +136,7 @@ impl Waiting {
 
 /// A rank that caused, or suffered, more than this part of the waiting is mentioned although it
 /// does not stand out from the noise.
-pub const MOST_BY_ONE: f64 = 0.75;
+const MOST_BY_ONE: f64 = 0.75;
 
 /// The rank that has nearly all of what `part` says of the members of these operations, if one has,
 /// and its part. It may be in few calls or have a wide interval, so that another run may have another

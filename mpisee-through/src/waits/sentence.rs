@@ -53,7 +53,7 @@ impl Doubt {
             false if operation.is_small => {
                 format!("All waiting {place} takes less than 1 % of the wall time.")
             }
-            false => format!("Few long waits {place} make most of the part of rank {rank}."),
+            false => format!("A few long waits {place} make up most of the waiting for rank {rank}."),
         };
         Some(Doubt { sentence, is_of_estimate })
     }
@@ -270,7 +270,10 @@ mod tests {
         };
         assert_eq!(doubt(true, 0.2), "All waiting in MPI_Bcast on W takes less than 1 % of the wall time.");
         assert_eq!(doubt(false, 0.2), "The part of rank 1 in MPI_Bcast on W is uncertain: 20 to 95 %.");
-        assert_eq!(doubt(false, 0.8), "Few long waits in MPI_Bcast on W make most of the part of rank 1.");
+        assert_eq!(
+            doubt(false, 0.8),
+            "A few long waits in MPI_Bcast on W make up most of the waiting for rank 1."
+        );
     }
 
     #[test]

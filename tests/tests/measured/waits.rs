@@ -176,7 +176,9 @@ fn who_passes_a_wait_on_is_said_to_have_waited(mpi: &Mpi) {
         assert!(!late.is_empty(), "{kind}: {document}");
         for one in late {
             let text = one["text"].as_str().unwrap_or_else(|| panic!("{one}"));
-            assert!(one["ranks"] == "2" || text.contains("may be late because of"), "{kind}: {text}");
+            let is_excused =
+                ["may be late because of", "may be the reason"].iter().any(|words| text.contains(words));
+            assert!(one["ranks"] == "2" || is_excused, "{kind}: {text}");
         }
     }
 }

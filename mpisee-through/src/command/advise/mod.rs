@@ -71,10 +71,9 @@ pub struct AdviseArgs {
 /// The note on findings in a run that did not come to its end.
 const OF_INTERRUPTED: &str = "Times are lower bounds. Times leave out calls in progress when ranks ended, \
                               and everything after the last known call of each rank. Shares are of the known \
-                              time; shares of the whole run may be larger or smaller. Tests and probes in \
-                              which ranks ended, or between which ranks may have ended, are left out. \
-                              Communicators that were not freed are left out, too. A hang or the early end \
-                              explains both.";
+                              time; shares of the whole run may be larger or smaller. A hang or the early end \
+                              explains tests and probes in which ranks ended, or between which they may have \
+                              ended, and communicators that were not freed. Findings leave them out.";
 
 const HEADS: [Head; 8] = [
     sheet::fixed("rule", "RULE"),

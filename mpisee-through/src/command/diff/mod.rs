@@ -182,6 +182,7 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     if !rows_by_name.is_empty() {
         closing += EACH_HINT;
     }
+    closing += &on_noise(&rows);
     let totals = [before.totals(), after.totals()];
     let means = totals.each_ref().map(|totals| Totals::mean(totals));
     let verdicts: Vec<Verdict> = args.fail_if.iter().map(|bound| bound.judge(means[0], means[1])).collect();
@@ -224,6 +225,21 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     let is_exceeded = verdicts.iter().any(|verdict| verdict.is_exceeded);
     Ok(Comparison { answer, sets, is_per_rank: !same_ranks, is_exceeded })
 }
+
+/// The sentence below a table in which changes may be noise, and how many do not.
+fn on_noise(rows: &[Vec<Value>]) -> String {
+    let is_marked = |row: &&Vec<Value>| row.last().is_some_and(|cell| *cell == Value::from(MAY_BE_NOISE));
+    match (rows.iter().filter(is_marked).count(), rows.len()) {
+        (0, _) => String::new(),
+        (marked, all) if marked == all => {
+            "Each change of a mean may be noise (~): no row is certain.\n".to_owned()
+        }
+        _ => "~ marks changes of means that may be noise.\n".to_owned(),
+    }
+}
+
+/// The mark of a change that may be noise.
+const MAY_BE_NOISE: &str = "~";
 
 /// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
 fn notes(sets: [&Set; 2]) -> Vec<String> {
@@ -394,6 +410,6 @@ fn row(row: &Row, other_name: Option<&str>) -> Vec<Value> {
     cells.push(share.map_or(Value::Nothing, |share| Value::Change { share, matters: *is_certain }));
     cells.push(difference.map_or(Value::Nothing, |found| Value::Seconds(found.noise)));
     let may_be_noise = difference.is_some() && !is_certain && row.change_s() != 0.0;
-    cells.push(if may_be_noise { "~" } else { "" }.into());
+    cells.push(if may_be_noise { MAY_BE_NOISE } else { "" }.into());
     cells
 }

@@ -3,7 +3,7 @@
 use crate::sheet::{self, Head, LARGE_SHARE, Sheet, Value};
 use crate::units::{count, count_of, large_count, time};
 use crate::waits::sentence::{Doubt, Sentence, cycle};
-use crate::waits::{FEWEST, LeftOut, MOST_BY_ONE, Report, Waiting, WithoutTimes, largest};
+use crate::waits::{FEWEST, LeftOut, Report, Waiting, WithoutTimes, largest};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::streams::MOST_STREAMS;
 use std::collections::BTreeSet;
@@ -18,6 +18,9 @@ const FINDINGS: [Head; 7] = [
     sheet::fixed("text", "TEXT"),
 ];
 
+/// Above this part of the waiting by one rank, the reader asks why it does not stand out.
+const HALF: f64 = 0.505;
+
 /// The findings for a table; `is_part` says that some are left out, which are about other ranks.
 pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize) -> String {
     if findings.is_empty() && is_part {
@@ -25,7 +28,7 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
     }
     if findings.is_empty() {
         return match largest(report.operations.iter(), |member| member.caused) {
-            Some((rank, part)) if part > MOST_BY_ONE => {
+            Some((rank, part)) if part > HALF => {
                 let doubt = Doubt::about(rank, report.operations.iter());
                 let why = doubt.map_or_else(String::new, |doubt| doubt.sentence);
                 let part = 100.0 * part;
