@@ -286,7 +286,7 @@ pub struct Answer {
     pub values: Vec<(&'static str, Value)>,
     /// Text after the last sheet of a table.
     pub closing: String,
-    /// The last line of a table: what to type next.
+    /// The last line of a table: the command to type next.
     pub next: String,
     /// Notes on the profile for the reader.
     pub caveats: Vec<String>,

@@ -46,16 +46,16 @@ impl Example {
             .output()
             .expect("there is a shell");
         let text = String::from_utf8(output.stdout).expect("answers are UTF-8");
-        trimmed(text.lines())
+        trim_lines(text.lines())
     }
 
     /// The shown lines if they fit the printed ones, else the printed ones.
-    fn updated(&self, printed: &[String]) -> Vec<String> {
+    fn update(&self, printed: &[String]) -> Vec<String> {
         if fits(&self.output, printed) { self.output.clone() } else { printed.to_vec() }
     }
 }
 
-fn trimmed<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
+fn trim_lines<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<String> {
     let mut lines: Vec<String> = lines.map(|line| line.trim_end().to_owned()).collect();
     while lines.last().is_some_and(String::is_empty) {
         lines.pop();
@@ -86,7 +86,7 @@ fn examples(block: &[&str]) -> Vec<Example> {
     }
     examples
         .iter_mut()
-        .for_each(|example| example.output = trimmed(example.output.iter().map(String::as_str)));
+        .for_each(|example| example.output = trim_lines(example.output.iter().map(String::as_str)));
     examples
 }
 
@@ -102,7 +102,7 @@ fn run_page(text: &str) -> (String, Vec<String>) {
         let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
         for (number, example) in examples(&block).iter().enumerate() {
             let printed = example.run();
-            let wanted = example.updated(&printed);
+            let wanted = example.update(&printed);
             if wanted != example.output {
                 differences.push(format!("$ {}\n{}", example.command, printed.join("\n")));
             }

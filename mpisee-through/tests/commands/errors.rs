@@ -19,6 +19,16 @@ const COMMANDS: [&str; 11] = [
 ];
 
 #[test]
+fn help_of_a_group_has_its_commands_and_their_examples() {
+    let profile = splatt().write();
+    let help = profile.run(&["help", "Compare"]).exits(0).stdout.clone();
+    assert!(help.starts_with("Compare\n\ndiff: ") && help.contains("\n  mpisee-through runs "), "{help}");
+    assert!(!help.contains("waits: "), "{help}");
+    let all = profile.run(&["--help"]).exits(0).stdout.clone();
+    assert!(all.contains("\nCompare:\n  diff ") && all.contains("\nFiles:\n  check "), "{all}");
+}
+
+#[test]
 fn path_that_is_no_profile_is_named() {
     let profile = splatt().write();
     std::fs::write(profile.beside().join("file"), "").unwrap();

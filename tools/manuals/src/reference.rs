@@ -4,7 +4,7 @@ use crate::programs;
 use clap::{Arg, Command};
 use std::fmt::Write;
 
-/// An option that so many commands of a program have is listed once.
+/// An option is listed once if this number of commands or more share it.
 const FEWEST_SHARERS: usize = 5;
 
 /// The page `docs/reference/commands.md`.
@@ -48,7 +48,7 @@ fn shared_options(program: &Command) -> Vec<String> {
 /// Adds a command: its text, its arguments, its examples.
 fn add(page: &mut String, name: &str, command: &Command, shared: &[String], level: usize) {
     let text = command.get_long_about().or(command.get_about()).map(ToString::to_string).unwrap_or_default();
-    write!(page, "\n{} {name}\n\n{}\n", "#".repeat(level), escaped(text.trim_end())).expect("text grows");
+    write!(page, "\n{} {name}\n\n{}\n", "#".repeat(level), escape(text.trim_end())).expect("text grows");
     let listed: Vec<&Arg> = command.get_arguments().filter(|it| is_listed(it)).collect();
     let (common, own): (Vec<&Arg>, Vec<&Arg>) = listed.into_iter().partition(|it| shared.contains(&row(it)));
     if !own.is_empty() {
@@ -73,7 +73,7 @@ fn is_listed(argument: &Arg) -> bool {
 /// The line of a table for an argument.
 fn row(argument: &Arg) -> String {
     let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-    format!("| `{}` | {} |", spelled(argument), escaped(&help)).replace('\n', " ") + "\n"
+    format!("| `{}` | {} |", spelling(argument), escape(&help)).replace('\n', " ") + "\n"
 }
 
 fn short_name(argument: &Arg) -> String {
@@ -86,7 +86,7 @@ fn is_general(argument: &Arg) -> bool {
 }
 
 /// An argument as `--help` spells it: `-o, --output <DIR>`.
-fn spelled(argument: &Arg) -> String {
+fn spelling(argument: &Arg) -> String {
     let text = argument.to_string().replace('|', "\\|");
     match argument.get_short() {
         Some(short) if argument.get_long().is_some() => format!("-{short}, {text}"),
@@ -95,6 +95,6 @@ fn spelled(argument: &Arg) -> String {
 }
 
 /// Text with what Markdown would take for markup.
-fn escaped(text: &str) -> String {
+fn escape(text: &str) -> String {
     text.replace('<', "\\<").replace('|', "\\|").replace('*', "\\*")
 }

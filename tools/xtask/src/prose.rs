@@ -94,8 +94,10 @@ fn paragraphs(markdown: &str) -> Vec<String> {
         is_code ^= is_fence;
         let indent = line.len() - trimmed.len();
         let is_left_out = is_code || is_fence || trimmed.starts_with(['|', '#', '<']) || indent >= 8;
-        let item =
-            trimmed.strip_prefix("- ").or_else(|| trimmed.strip_prefix("* ")).or_else(|| numbered(trimmed));
+        let item = trimmed
+            .strip_prefix("- ")
+            .or_else(|| trimmed.strip_prefix("* "))
+            .or_else(|| without_number(trimmed));
         if is_left_out || trimmed.is_empty() || item.is_some() {
             paragraphs.extend(Some(std::mem::take(&mut present)).filter(|text| !text.is_empty()));
         }
@@ -109,7 +111,7 @@ fn paragraphs(markdown: &str) -> Vec<String> {
 }
 
 /// The text of an item of a numbered list.
-fn numbered(line: &str) -> Option<&str> {
+fn without_number(line: &str) -> Option<&str> {
     let (number, text) = line.split_once(". ")?;
     (number.len() < 3 && number.chars().all(|digit| digit.is_ascii_digit())).then_some(text)
 }

@@ -14,22 +14,25 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The pages below `docs`, at any depth.
-fn pages() -> BTreeSet<PathBuf> {
-    let (mut pages, mut folders) = (BTreeSet::new(), vec![root().join("docs")]);
+/// Files with an ending below a folder, at any depth.
+fn files_below(folder: &str, ending: &str) -> Vec<PathBuf> {
+    let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         for entry in folder.read_dir().expect("the folder is there") {
             let path = entry.expect("it can be read").path();
             match path.extension() {
                 None if path.is_dir() => folders.push(path),
-                Some(ending) if ending == "md" => {
-                    pages.insert(path);
-                }
+                Some(found) if found == ending => files.push(path),
                 _ => {}
             }
         }
     }
-    pages
+    files
+}
+
+/// The pages of the site.
+fn pages() -> BTreeSet<PathBuf> {
+    files_below("docs", "md").into_iter().collect()
 }
 
 /// The texts beside the pages.
@@ -128,22 +131,6 @@ fn first_pages_are_short() {
         let lines = read(&root().join(name)).lines().count();
         assert!(lines <= most, "{name} has {lines} lines, more than {most}");
     }
-}
-
-/// Files with an ending below a folder, at any depth.
-fn files_below(folder: &str, ending: &str) -> Vec<PathBuf> {
-    let (mut files, mut folders) = (Vec::new(), vec![root().join(folder)]);
-    while let Some(folder) = folders.pop() {
-        for entry in folder.read_dir().expect("the folder is there") {
-            let path = entry.expect("it can be read").path();
-            match path.extension() {
-                None if path.is_dir() => folders.push(path),
-                Some(found) if found == ending => files.push(path),
-                _ => {}
-            }
-        }
-    }
-    files
 }
 
 #[test]

@@ -66,7 +66,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Finding> {
 
 /// Sets another finding in relation to this one, from which it may follow.
 pub fn put_first(finding: &mut Finding) {
-    if !registry::named(finding.rule).is_of_program {
+    if !registry::rule_by_name(finding.rule).is_of_program {
         finding.advice =
             format!("Look at {RULE} first: the lack of cores may cause this. {}", finding.advice);
     }

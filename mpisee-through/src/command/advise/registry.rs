@@ -4,7 +4,7 @@
 pub struct Rule {
     /// The name, as findings have it.
     pub name: &'static str,
-    /// What it finds, for `--help`.
+    /// The line of `--help` on its findings.
     pub finds: &'static str,
     /// The chart of the report that shows its evidence.
     pub chart: &'static str,
@@ -31,7 +31,7 @@ const fn rule(name: &'static str, chart: &'static str, time_in: TimeIn, finds: &
     Rule { name, finds, chart, time_in, is_of_program: false }
 }
 
-const fn of_program(rule: Rule) -> Rule {
+const fn program_choice(rule: Rule) -> Rule {
     Rule { is_of_program: true, ..rule }
 }
 
@@ -52,7 +52,7 @@ const RULES: [Rule; 25] = [
         "members wait for others in collectives or messages (mpisee-through waits)"),
     rule("uneven-work", "ranks", Both,
         "ranks are outside MPI for much longer than others"),
-    of_program(rule("scattered", "locality", Both,
+    program_choice(rule("scattered", "locality", Both,
         "communicators fit on a node, and span several")),
     rule("alltoallv", "sizes", Collectives,
         "MPI_Alltoallv takes much of the run; the MPI library may have faster algorithms"),
@@ -70,9 +70,9 @@ const RULES: [Rule; 25] = [
         "one rank sends or receives nearly all messages"),
     rule("small-messages", "sizes", Messages,
         "many small messages to the same rank"),
-    of_program(rule("creation", "comms", Neither,
+    program_choice(rule("creation", "comms", Neither,
         "like communicators are created many times, or not freed")),
-    of_program(rule("reorder", "grid", Both,
+    program_choice(rule("reorder", "grid", Both,
         "a topology that MPI was allowed to reorder kept the order of ranks")),
     rule("blocking-sends", "sizes", Messages,
         "MPI_Send of long messages at a low rate"),
@@ -93,7 +93,7 @@ const RULES: [Rule; 25] = [
 ];
 
 /// The rule of that name; every rule that makes a finding is in the list.
-pub fn named(name: &str) -> &'static Rule {
+pub fn rule_by_name(name: &str) -> &'static Rule {
     RULES.iter().find(|rule| rule.name == name).expect("every rule is in the list")
 }
 

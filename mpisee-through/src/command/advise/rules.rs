@@ -144,7 +144,7 @@ impl Part {
             Part::Collectives => TimeIn::Collectives,
             Part::Messages => TimeIn::Messages,
         };
-        [alone, TimeIn::Both].contains(&registry::named(rule).time_in)
+        [alone, TimeIn::Both].contains(&registry::rule_by_name(rule).time_in)
     }
 
     /// Their name on a family. Completions alone are for nonblocking collectives, files or windows.

@@ -52,7 +52,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     let mut parts: Vec<Part<'_>> = families.iter().flat_map(parts).collect();
     parts.sort_by(|left, right| right.used.time_s.total_cmp(&left.used.time_s));
     let of_mpi = |part: &Part<'_>| part.used.time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
-    let (of_hang, mut share) = of_hang(facts);
+    let (of_hang, mut share) = hang_sentence(facts);
     let mut named = Vec::new();
     for part in parts.iter().take(MOST_NAMED) {
         let is_first = named.is_empty() && of_hang.is_empty();
@@ -79,7 +79,7 @@ pub fn verdict(facts: &Facts<'_>) -> String {
 }
 
 /// A sentence on tests or probes that a hang may explain, if they take much of the time in MPI, and their share.
-fn of_hang(facts: &Facts<'_>) -> (String, f64) {
+fn hang_sentence(facts: &Facts<'_>) -> (String, f64) {
     let share = |time_s: f64| time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
     match facts.of_hang.as_ref().map(|found| (found, share(found.time_s))) {
         Some((found, share)) if share >= NAMED => {

@@ -332,7 +332,10 @@ impl<'v> Gathered<'v, '_> {
         Ok(Advice {
             verdict: verdict.map_or(String::new(), |(_, verdict)| verdict.in_table()),
             caveats: answer.caveats,
-            charts: texts(sheet, "rule").iter().map(|rule| advise::registry::named(rule).chart).collect(),
+            charts: texts(sheet, "rule")
+                .iter()
+                .map(|rule| advise::registry::rule_by_name(rule).chart)
+                .collect(),
             comms: texts(sheet, "about").iter().map(|about| of_name.get(about.as_str()).copied()).collect(),
             findings: Table::from(sheet),
         })

@@ -112,7 +112,7 @@ struct Summary<'a> {
     filtered: bool,
     /// The first of the findings of `advise`, in a table of the whole run.
     first_finding: Option<String>,
-    /// What to type next.
+    /// The line with the command to type next.
     next: String,
 }
 
