@@ -1,6 +1,6 @@
 //! Counts of time lines where they are not simple: bytes that are known late, MPI's variables before an agent began, time without recording.
 
-use crate::agent::{in_turn, number, rows, start_agent, through, until_ended};
+use crate::agent::{number, rows, start_agent, through, until_ended};
 use mpisee_profile::Profile;
 use mpisee_profile::rows::VariableRow;
 use mpisee_tests::place::{Staying, until, until_arrived};
@@ -37,25 +37,30 @@ fn a_late_agent_has_variables_as_often_as_they_counted(mpi: &Mpi) {
         return; // MPICH has no performance variable.
     }
     let place = Place::new();
-    let mut command = in_turn(&place, mpi, &["--mpi-t", COUNT], "1");
+    let mut command = place.command(mpi, 2);
+    command.args(["--mpi-t", COUNT]).arg(mpi.compile("live/growing"));
     command.env("OMPI_MCA_pml", "^cm,ucx").env("OMPI_MCA_pml_monitoring_enable", "1");
     let mut launcher = Staying::start(&mut command);
     until("ranks begin", || place.left().len() == 2);
-    // The first of its three parts has such operations.
     std::thread::sleep(Duration::from_millis(500));
+    let line = place.path("growing.timeline");
+    let counted = || if line.is_dir() { sum_of(&line, "mpi", "counted") } else { 0.0 };
+    // A later one goes on where the first ended.
     let mut agent = start_agent(&place, &["--interval", "100ms"]);
-    let line = place.path("turn.timeline");
-    until("rows are written", || line.is_dir() && sum_of(&line, "mpi", "counted") > 0.0);
-    // A later one goes on where this one ended.
+    until("rows are written", || counted() > 0.0);
     agent.end(mpisee_tests::signal::SIGKILL);
+    let before = counted();
     let mut agent = start_agent(&place, &["--interval", "100ms"]);
+    until("the later one writes rows", || counted() > before);
+    std::fs::write(place.path("enough"), "").expect("the folder is there");
+    std::fs::write(place.path("go"), "").expect("the folder is there");
     assert!(launcher.0.wait().expect("it is our child").success());
     until("the agent ends", || agent.0.try_wait().expect("it is our child").is_some());
-    let profile = Profile::open(place.path("turn.mpisee")).expect("there is a profile");
+    let profile = Profile::open(place.path("growing.mpisee")).expect("there is a profile");
     let variables: Vec<VariableRow> = profile.rows_if_any().and_then(Iterator::collect).expect("rows");
-    let counted: f64 = variables.iter().filter_map(|row| row.delta).sum();
-    assert!(counted > 0.0, "{variables:?}");
-    assert_eq!(sum_of(&line, "mpi", "counted"), counted);
+    let of_run: f64 = variables.iter().filter_map(|row| row.delta).sum();
+    assert!(of_run > 0.0, "{variables:?}");
+    assert_eq!(counted(), of_run);
     assert!(sum_of(&line, "job", "uncounted_s") > 0.3, "the agent was late");
 }
 
