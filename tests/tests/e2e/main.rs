@@ -42,6 +42,7 @@ mod nccl;
 mod nodes;
 mod one_sided;
 mod own_names;
+mod pages;
 mod partial;
 mod persistent;
 mod point_to_point;
