@@ -133,7 +133,7 @@ fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
     if !mpi.library().with_file_name("mpisee-bench").exists() {
         return;
     }
-    let words = ["2097152", "200"];
+    let words = ["2097152", "80"];
     // It copies the blocks several times, which takes as much longer on cores that others use, too.
     let planted: &[(&str, &str)] = match mpi.is_open_mpi {
         true => {
