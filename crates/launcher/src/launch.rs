@@ -41,7 +41,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         launcher: program.launcher,
         calls_launcher: program.calls_launcher.as_deref(),
         hint: hint.as_ref(),
-        counts_nccl: nccl::is_wanted(options.nccl, &program.kind),
+        counts_nccl: nccl::is_wanted(&options, &program.kind),
     })?;
 
     let mut command = Command::new(&program.path);
@@ -60,7 +60,10 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         )),
         Ok(Flavour { profiler, .. }) => {
             let mut not_counted = NotCounted::default();
-            let nccl = nccl::library(&installation.folder, options.nccl, &program.kind);
+            if nccl::holds_back(&options, &program.kind) {
+                not_counted.say("calls of RCCL are", &nccl::HELD_BACK);
+            }
+            let nccl = nccl::library(&installation.folder, &options, &program.kind);
             let nccl = nccl.unwrap_or_else(|why| {
                 not_counted.say("calls of NCCL are", &why);
                 None

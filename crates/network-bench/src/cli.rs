@@ -38,7 +38,7 @@ EXAMPLES:
   mpisee-bench tune app.mpisee -- mpirun -n 16           tries the algorithms, writes app.tuned.env
   mpisee-bench tune app.mpisee --program 'mpirun -n 16 ./app' -- mpirun -n 16
                                                          runs the program without and with them, too
-  . app.tuned.env; mpirun -n 16 ./app                    uses them";
+  . ./app.tuned.env; mpirun -n 16 ./app                    uses them";
 
 /// Measures the network as MPI programs use it: patterns, collectives, or the communication of a
 /// profile.

@@ -47,7 +47,7 @@ pub enum GpuBackend {
 /// The programs in which the functions of NCCL are interposed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Nccl {
-    /// Those that are linked with NCCL or RCCL.
+    /// Those that are linked with NCCL, or with RCCL if experimental parts are used.
     #[default]
     Auto,
     /// Every one, as one of Python, which loads NCCL while it runs.
@@ -119,6 +119,8 @@ pub struct Options {
     pub nccl_gpu_time: bool,
     /// Seconds that a rank waits in `MPI_Finalize` for ranks that may run without the profiler.
     pub wait_s: u64,
+    /// True if parts are used that have never run on their hardware.
+    pub experimental: bool,
 }
 
 impl Default for Options {
@@ -148,6 +150,7 @@ impl Default for Options {
             variables: String::new(),
             nccl: Nccl::Auto,
             nccl_gpu_time: false,
+            experimental: false,
             wait_s: 300,
         }
     }
@@ -446,7 +449,7 @@ pub const SETTINGS: &[Setting] = &[
         option: "nccl",
         value: "auto|on|off",
         default: "auto",
-        help: "Count communicators of NCCL and RCCL in programs linked with them (auto), or also \
+        help: "Count communicators of NCCL in programs linked with them (auto), or also \
                if they are loaded later, as by Python (on); untested between GPUs",
         apply: |options, text| {
             options.nccl = match (text, on_or_off(text)) {
@@ -466,6 +469,15 @@ pub const SETTINGS: &[Setting] = &[
         help: "Measure the GPU's time in each NCCL call by two CUDA events, and count these calls \
                (--nccl on); experimental: tested on H200 only",
         apply: |options, text| on_or_off(text).map(|on| options.nccl_gpu_time = on),
+    },
+    Setting {
+        variable: "MPISEE_EXPERIMENTAL",
+        option: "experimental",
+        value: "on|off",
+        default: "off",
+        help: "Use parts that have never run on their hardware: memory of AMD's GPUs (HSA), and \
+               communicators of RCCL",
+        apply: |options, text| on_or_off(text).map(|on| options.experimental = on),
     },
     Setting {
         variable: "MPISEE_WAIT",

@@ -4,6 +4,7 @@ use super::Own;
 use super::output_dir;
 use crate::mpi::compatibility::FLAVOUR;
 use crate::recording::paths;
+use crate::state::gpu::memory_kind;
 use crate::state::process::{self, was_spawned};
 use crate::state::sites::SITES;
 use crate::state::variables;
@@ -81,7 +82,7 @@ fn notes(world: &World) -> impl Iterator<Item = String> {
          of their own, if they were profiled"
             .to_owned()
     });
-    world.notes.iter().cloned().chain(spawned).chain(variables::notes())
+    world.notes.iter().cloned().chain(spawned).chain(variables::notes()).chain(memory_kind::note_on_hsa())
 }
 
 /// Logs the program's part of `run.json` in the segment, for readers after the process has ended.

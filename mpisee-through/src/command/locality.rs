@@ -64,7 +64,7 @@ const HEADS: [Head; 10] = [
     sheet::fixed("comm", "COMM"),
     sheet::number("size", "SIZE"),
     sheet::number("nodes", "NODES"),
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
     sheet::number("pairs_inside", "% of pairs"),
     sheet::number("p2p_bytes", "P2P").or_none(),
     sheet::number("p2p_inside", "% of P2P"),

@@ -26,15 +26,15 @@ EXAMPLES:
 
 /// Operations over all communicators: time, volume, calls
 ///
-/// Mean, Min and Max are the time of a rank, over all ranks of the run or those of --ranks. A rank
-/// without such calls counts as 0 s. % of MPI is Mean relative to the mean MPI time of these ranks,
-/// whatever the other filters. Per call is the mean time of a call. Longest is the longest call of
-/// any rank. Volume (bytes) and Calls are sums over ranks.
+/// Mean/rank, Min/rank and Max/rank are the time of a rank, over all ranks of the run or those of
+/// --ranks. A rank without such calls counts as 0 s. % of MPI is Mean/rank relative to the mean MPI
+/// time of these ranks, whatever the other filters. Per call is the mean time of a call. Longest
+/// call is that of any rank. Volume (bytes) and Calls are sums over ranks.
 ///
 /// A message is on the row of its send and on that of its receive. MPI_Waitall and its kind count
-/// as one call on each communicator of their requests, with a part of the time. Calls, Per call and
-/// Longest then show more and shorter calls than the program made. A sentence below the table names
-/// such operations. See docs/explanation/bytes-and-times.md for the rules.
+/// as one call on each communicator of their requests, with a part of the time. The calls are then
+/// more and shorter than those that the program made. A sentence below the table names such
+/// operations. See docs/explanation/bytes-and-times.md for the rules.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OpsArgs {
@@ -70,14 +70,14 @@ const HEADS: [sheet::Head; 11] = [
     sheet::fixed("call", "CALL"),
     sheet::fixed("kind", "KIND").hidden_at(2),
     sheet::number("comms", "COMMS").hidden_at(0),
-    sheet::number("mean_s", "Mean"),
+    sheet::number("mean_s", "Mean/rank"),
     sheet::number(SHARE_OF_MPI, "% of MPI").of_whole(),
-    sheet::number("min_s", "Min").hidden_at(1),
-    sheet::number("max_s", "Max").hidden_at(5),
+    sheet::number("min_s", "Min/rank").hidden_at(1),
+    sheet::number("max_s", "Max/rank").hidden_at(5),
     sheet::number("bytes", "Volume").hidden_at(6),
     sheet::number("calls", "Calls").hidden_at(7),
     sheet::number("per_call_s", "Per call").hidden_at(4),
-    sheet::number("longest_s", "Longest").hidden_at(3),
+    sheet::number("longest_s", "Longest call").hidden_at(3),
 ];
 
 /// Runs the command.

@@ -23,14 +23,14 @@ EXAMPLES:
 
 /// Named regions: wall time, and the MPI time in them
 ///
-/// Numbers of a region include the regions in it; solver/halo is halo in solver. Wall and Max are
-/// the mean and the maximum over the ranks that entered the region. MPI is the mean over these
-/// ranks, of the calls that the filters choose. % of wall is MPI relative to wall time, as a mean
-/// over the threads that call MPI there.
+/// Numbers of a region include the regions in it; solver/halo is halo in solver. Wall/rank and
+/// Wall max are the mean and the maximum over the ranks that entered the region. MPI/rank is the
+/// mean over these ranks, of the calls that the filters choose. % of wall is MPI/rank relative to
+/// wall time, as a mean over the threads that call MPI there.
 ///
 /// % on CPU is time on cores relative to wall time. It is empty if the region was open at the end,
-/// or if threads used several cores. Cores used then has the mean number of cores. NCCL is the time
-/// of its calls on the host, which is no MPI time. GPU time is how long GPUs worked on them
+/// or if threads used several cores. Cores used then has the mean number of cores. NCCL/rank is the
+/// time of its calls on the host, which is no MPI time. GPU time is how long GPUs worked on them
 /// (`mpisee --nccl-gpu-time`). The last line is outside any region. See docs/how-to/profile.md to
 /// mark regions.
 #[derive(Debug, Args)]
@@ -60,11 +60,11 @@ const HEADS: [sheet::Head; 13] = [
     sheet::fixed("region", "REGION"),
     sheet::number("ranks", "RANKS").or_none(),
     sheet::number("entries", "ENTRIES").or_none(),
-    sheet::number("wall_mean_s", "Wall"),
-    sheet::number("wall_max_s", "Max").or_none(),
-    sheet::number(OF_MPI[0], "MPI"),
+    sheet::number("wall_mean_s", "Wall/rank"),
+    sheet::number("wall_max_s", "Wall max").or_none(),
+    sheet::number(OF_MPI[0], "MPI/rank"),
     sheet::number(OF_MPI[1], "% of wall"),
-    sheet::number(NCCL, "NCCL").or_none(),
+    sheet::number(NCCL, "NCCL/rank").or_none(),
     sheet::number(OF_GPU, "GPU time").or_none(),
     sheet::number("share_on_cpu", "% on CPU").or_none(),
     sheet::number("bytes", "Volume").or_none(),

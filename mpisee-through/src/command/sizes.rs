@@ -74,7 +74,7 @@ const HEADS: [sheet::Head; 6] = [
     sheet::number("size_max", "MAX"),
     sheet::number("calls", "Calls"),
     sheet::number("bytes", "Volume"),
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
 ];
 /// The longest bar, in characters, and the shortest that the longest one is in a narrow page.
 const BAR: usize = 40;

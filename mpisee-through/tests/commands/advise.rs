@@ -275,7 +275,8 @@ fn findings_are_said_in_words() {
     profiles.extend(nccl::both());
     profiles.extend(of_messages);
     profiles.push(deadlocked().write());
-    let advised = |profile: &Written| profile.run(&["advise", "app.mpisee", "--format", "csv"]).stdout;
+    let options = ["advise", "app.mpisee", "--experimental", "--format", "csv"];
+    let advised = |profile: &Written| profile.run(&options).stdout;
     let found: Vec<String> = profiles.iter().map(advised).collect();
     let lines = found.iter().flat_map(|csv| csv.lines().skip(1));
     let rules: BTreeSet<&str> = lines.filter_map(|line| line.split(',').next()).collect();

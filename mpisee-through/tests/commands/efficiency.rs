@@ -185,7 +185,7 @@ fn who_is_waited_for_at_the_end_is_named() {
     assert_eq!(loss([10.0, 10.0, 10.0, 8.0]), format!("{end},,2.000000000,0.050000000,,2.000000000,,,,,"));
     assert_eq!(loss([9.9, 9.9, 10.0, 9.9]), format!("{end},,0.300000000,0.007500000,,0.300000000,,,,,"));
     let ran = ending([8.0, 8.5, 10.0, 8.0]).write().run(&["efficiency", "app.mpisee"]).stdout;
-    let line = "waiting in MPI_Finalize for rank 2 (91 %)     -  5.50 s      13.8            -\n";
+    let line = "waiting in MPI_Finalize for rank 2 (91 %)     -    5.50 s      13.8            -\n";
     assert!(ran.contains(line), "{ran}");
 }
 

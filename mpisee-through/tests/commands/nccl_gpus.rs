@@ -49,7 +49,7 @@ fn members_that_a_profile_lacks_are_no_gpus_of_the_others() {
         // 6 s of 20 s.
         let ran = profile.run(&["gpu", "app.mpisee", "--width", "300"]);
         assert!(ran.exits(0).stdout.contains("GPUs spent 30.0 % of"), "{}", ran.stdout);
-        let advise = json(&profile, &["advise", "app.mpisee"]);
+        let advise = json(&profile, &["advise", "app.mpisee", "--experimental"]);
         let reduce = &advise["findings"][0];
         assert_eq!(reduce["cost_s"], 5.0, "{advise}");
         let evidence = reduce["evidence"].as_str().unwrap();
@@ -75,7 +75,10 @@ fn processes_may_have_unequal_numbers_of_gpus() {
     ];
     let profile = timed(&builder, &rows);
     let cost_s = |ranks: &str| -> f64 {
-        let advise = json(&profile, &["advise", "app.mpisee", "--ranks", ranks, "--comm", "N1-5e1c09tz"]);
+        let advise = json(
+            &profile,
+            &["advise", "app.mpisee", "--experimental", "--ranks", ranks, "--comm", "N1-5e1c09tz"],
+        );
         advise["findings"][0]["cost_s"].as_f64().unwrap()
     };
     assert_eq!([cost_s("0"), cost_s("1"), cost_s("0-1")], [2.0, 2.0, 4.0]);

@@ -29,10 +29,10 @@ fn long_places_hide_no_communicator_and_no_calls() {
         profile = profile.call_with("W", rank, "MPI_Allgatherv", 9, 72, 1.0, |row| row.site = Some(long));
     }
     let written = profile.write();
-    for (width, hidden) in [("80", "Ranks, Longest, Volume, Per call."), ("120", ""), ("150", "")] {
+    for (width, hidden) in [("80", "Ranks, Longest call, Volume, Per call."), ("120", "Ranks, Longest call."), ("150", "")] {
         let ran = written.run(&["sites", "app.mpisee", "--width", width]);
         let heading = ran.exits(0).stdout.lines().next().unwrap();
-        for column in ["AT", "CALL", "COMM", "Mean", "% of MPI", "Calls"] {
+        for column in ["AT", "CALL", "COMM", "Mean/rank", "% of MPI", "Calls"] {
             assert!(heading.contains(column), "{width} {column}: {}", ran.stdout);
         }
         let said = ran.stdout.lines().find_map(|line| line.strip_prefix("Hidden (terminal too narrow): "));
@@ -62,8 +62,8 @@ fn communicators_are_shortened_before_shares_are_hidden() {
     }
     let written = profile.write();
     for (width, comms, hidden) in [
-        (100, "W_s…*…3.0 (2 × 2), 1 more", "Ranks, Longest, Volume, Per call."),
-        (80, "W…*…0 (2 × 2) +1", "Ranks, Longest, Volume, Per call, Max."),
+        (100, "W_s…*…3.0 (2 × 2) +1", "Ranks, Longest call, Volume, Per call."),
+        (80, "W…*…0 (2 × 2) +1", "Ranks, Longest call, Volume, Per call, Max/rank."),
     ] {
         let ran = written.run(&["sites", "app.mpisee", "--width", &width.to_string()]);
         let shown = &ran.exits(0).stdout;

@@ -94,8 +94,8 @@ fn columns_of_mpi_leave_their_room_to_others() {
         })
         .write();
     for (command, first, has) in [
-        ("summary", "COMM", "Min"),
-        ("ops", "CALL", "KIND"),
+        ("summary", "COMM", "Min/rank"),
+        ("ops", "CALL", "Longest call"),
         ("ranks", "RANK", "Volume"),
         ("regions", "REGION", "Volume"),
         ("sites", "AT", "Volume"),

@@ -108,7 +108,7 @@ export function paths(view: View): Figure | null {
           { name: "call", heading: "Operation", kind: "text", values: of(1) },
           { name: "comms", heading: "Communicators", kind: "text", values: sums.map((sum) => commsOf(data, sum)) },
           { name: "calls", heading: "Calls", kind: "count", values: sums.map(({ calls }) => calls) },
-          { name: "time_s", heading: "Time", kind: "seconds", values: sums.map(({ time_s }) => time_s) },
+          { name: "time_s", heading: "Time sum", kind: "seconds", values: sums.map(({ time_s }) => time_s) },
           { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: sums.map((sum) => (whole_s > 0 && !isOfNccl(data, sum) ? sum.time_s / whole_s : null)) },
           { name: "frames", heading: "Functions, from the call outwards", kind: "text", values: frames },
         ],

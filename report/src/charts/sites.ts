@@ -85,7 +85,7 @@ function columns(view: View, rows: PartSum[]): Column[] {
   };
   const names = state.comm === "" ? [...FIRST, ...FURTHER] : FIRST;
   const parts: Record<string, Column> = {
-    time_s: { name: "time_s", heading: "Time", kind: "seconds", values: rows.map(({ time_s }) => time_s) },
+    time_s: { name: "time_s", heading: "Time sum", kind: "seconds", values: rows.map(({ time_s }) => time_s) },
     share_of_mpi: { name: "share_of_mpi", heading: "% of MPI", kind: "share", values: rows.map((sum) => shareOf(view, sum)) },
     calls: { name: "calls", heading: "Calls", kind: "count", values: rows.map(({ calls }) => calls) },
     per_call_s: { name: "per_call_s", heading: "Per call", kind: "seconds", values: rows.map(({ time_s, calls }) => time_s / Math.max(1, calls)) },

@@ -75,7 +75,7 @@ export function sizes(view: View): Figure {
           { name: "size_max", heading: "Largest", kind: "bytes", values: order.map((row) => row.most) },
           { name: "calls", heading: "Calls", kind: "count", values: order.map((row) => row.calls) },
           { name: "bytes", heading: "Volume", kind: "bytes", values: order.map((row) => row.bytes) },
-          { name: "time_s", heading: "Time", kind: "seconds", values: order.map((row) => row.time_s) },
+          { name: "time_s", heading: "Time sum", kind: "seconds", values: order.map((row) => row.time_s) },
         ],
       },
     ],

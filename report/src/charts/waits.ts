@@ -100,7 +100,7 @@ export function waits(view: View): Figure {
         columns: [
           { name: "comm", heading: "Communicator", kind: "text", values: rows.map((row) => data.comms[operations.comm[row]].name) },
           { name: "call", heading: "In", kind: "text", values: rows.map((row) => data.calls[operations.call[row]][0]) },
-          { name: "time_s", heading: "Time", kind: "seconds", values: of(operations.time_s) },
+          { name: "time_s", heading: "Time sum", kind: "seconds", values: of(operations.time_s) },
           { name: "waiting_s", heading: "Waiting", kind: "seconds", values: of(operations.waiting_s) },
           { name: "waiting_low_s", heading: "from", kind: "seconds", values: of(operations.waiting_low_s) },
           { name: "waiting_high_s", heading: "to", kind: "seconds", values: of(operations.waiting_high_s) },
@@ -112,7 +112,7 @@ export function waits(view: View): Figure {
         columns: [
           { name: "waiting", heading: "Waits", kind: "text", values: order.map((at) => matrix.names[matrix.row[at]]) },
           { name: "cause", heading: "For", kind: "text", values: order.map((at) => matrix.names[matrix.column[at]]) },
-          { name: "time_s", heading: "Time", kind: "seconds", values: order.map((at) => matrix.value[at]) },
+          { name: "time_s", heading: "Time sum", kind: "seconds", values: order.map((at) => matrix.value[at]) },
         ],
       },
     ],

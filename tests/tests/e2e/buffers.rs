@@ -130,7 +130,7 @@ fn compared(found: Sums, expected: &Sums, mpi: &Mpi) {
 #[case]
 fn each_call_has_the_memory_of_its_buffers(mpi: &Mpi) {
     compared(run(mpi, &driver(), "before", &[]), &expected(|memory| memory), mpi);
-    compared(run(mpi, &hip(), "before", &[]), &expected(of_hsa), mpi);
+    compared(run(mpi, &hip(), "before", &["--experimental"]), &expected(of_hsa), mpi);
 }
 
 #[case]
@@ -158,8 +158,16 @@ fn without_a_driver_all_memory_is_the_host_s(mpi: &Mpi) {
 #[case]
 fn hsa_is_asked_whenever_it_was_loaded_and_hip_never(mpi: &Mpi) {
     for when in ["after", "late"] {
-        compared(run(mpi, &hip(), when, &[]), &expected(of_hsa), mpi);
+        compared(run(mpi, &hip(), when, &["--experimental"]), &expected(of_hsa), mpi);
     }
+    let finished = Run::of(mpi, mpi.compile_with("gpu/buffers", &["-ldl"])).ranks(2).argument("before");
+    let finished = finished.argument(hip().display()).profiled();
+    assert!(
+        finished.tables().calls.iter().all(|row| row.memory == Memory::Host),
+        "it has never run on hardware"
+    );
+    let notes = &finished.tables().run.notes;
+    assert!(notes.iter().any(|note| note.contains("--experimental")), "{notes:?}");
 }
 
 /// A library that needs the driver, and another one whose constructor takes a while and is called first.

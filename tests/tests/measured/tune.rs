@@ -3,7 +3,7 @@
 use mpisee_bench::collective::Collective;
 use mpisee_bench::tune::selection::{FILE, Selection, Tree};
 use mpisee_tests::bench::{TUNED_RANKS as RANKS, Variables, tune};
-use mpisee_tests::{Mpi, Place, Run, case, dist, harness};
+use mpisee_tests::{Finished, Mpi, Place, Run, case, dist, harness};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -79,8 +79,11 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
     let step = |operation: &str| format!("step\n  {operation} on 0..p : n\n");
     std::fs::write(&pattern, operations(mpi).map(step).concat()).unwrap();
     let words = format!("run {} --sizes {BYTES} --repetitions 20 --least-ms 5", pattern.display());
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
-    let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
+    let pattern_run = || {
+        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+        words.split_whitespace().fold(run, Run::argument)
+    };
+    let profiled = pattern_run().profiled();
     let planted = plant(mpi);
     let profile = profiled.directory().display().to_string();
     let said = tune(
@@ -96,7 +99,9 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
     for operation in operations(mpi) {
         let choices = found["choices"].as_array().expect("a list");
         let it = choices.iter().find(|it| it["call"] == operation).expect("it is tuned");
-        assert!(it["better"].is_string() && it["difference"]["high"].as_f64() < Some(0.0), "{it}");
+        if !it["better"].is_string() || it["difference"]["high"].as_f64() >= Some(0.0) {
+            return leave_out_without_cores(&pattern_run().profiled(), &it.to_string());
+        }
     }
     let mut tuned = planted.clone();
     tuned.extend(exported(&place.path("t.env")));
@@ -125,6 +130,13 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
 
 /// Others use the cores, if the program's ranks wait for one for more than this part of the time.
 const MOST_WITHOUT_CORE: f64 = 0.1;
+
+/// Leaves the case out if ranks lacked cores in a run that was made now; else it fails, and says what was found.
+fn leave_out_without_cores(now: &Finished, found: &str) {
+    let without_core = now.share_without_core();
+    assert!(without_core > MOST_WITHOUT_CORE, "{found}, {without_core} of the time without a core");
+    harness::leave_out(format!("ranks had no core for {without_core} of the time"));
+}
 
 /// The program itself is measured without and with what was found, in turn: what a planted algorithm loses comes back, and is said as
 /// a difference with its interval.
@@ -180,9 +192,7 @@ fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
     let mut answers = std::iter::repeat_with(answer).take(TRIES);
     let Some((place, text)) = answers.find(is_certain) else {
         let run = words.into_iter().fold(Run::new(mpi, "replay/exchanges").ranks(RANKS), Run::argument);
-        let without_core = run.profiled().share_without_core();
-        assert!(without_core > MOST_WITHOUT_CORE, "no difference, {without_core} of the time without a core");
-        return harness::leave_out(format!("ranks had no core for {without_core} of the time"));
+        return leave_out_without_cores(&run.profiled(), "no difference");
     };
     let line = text.lines().find(|line| line.starts_with("The program: ")).expect(&text);
     // The program: 1.20 s without, 0.512 s with them: -57.3 % [-61.4, -53.2] (95 % of 8 pairs of runs).
@@ -249,6 +259,9 @@ fn a_selection_of_mpich_holds_for_its_sizes(mpi: &Mpi) {
         mpisee_tests::note!("{}: round {round}: {least:?}", mpi.name);
     }
     let [without, with] = least;
-    assert!(with[1] > 1.5 * without[1], "{without:?} {with:?}");
-    assert!(with[0] < 1.3 * without[0] && with[2] < 1.3 * without[2], "{without:?} {with:?}");
+    let is_slower = with[1] > 1.5 * without[1];
+    if !is_slower || with[0] > 1.3 * without[0] || with[2] > 1.3 * without[2] {
+        let run = Run::new(mpi, "replay/exchanges").ranks(RANKS).argument(262_144).argument(80);
+        leave_out_without_cores(&run.profiled(), &format!("{without:?} {with:?}"));
+    }
 }

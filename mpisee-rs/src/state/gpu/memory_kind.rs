@@ -58,6 +58,8 @@ pub fn note_known(kinds: impl Iterator<Item = Memory>) {
     }
 }
 
+pub use hsa::note as note_on_hsa;
+
 /// Asks about the buffers of a call that begins. One buffer is sent or received; of two the first is sent.
 pub fn note(buffers: &[*const c_void]) {
     // The driver may set it.

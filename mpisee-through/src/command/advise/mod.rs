@@ -58,6 +58,10 @@ pub struct AdviseArgs {
     /// Profile of the run, a directory NAME.mpisee
     profile: PathBuf,
 
+    /// Show also findings that were never compared with hardware: nccl-uneven and nccl-time
+    #[arg(long)]
+    experimental: bool,
+
     #[command(flatten)]
     network: NetworkArgs,
 
@@ -92,7 +96,7 @@ pub fn run(args: &AdviseArgs) -> Result<Outcome> {
     no_match::need_chosen(&view, &args.filter)?;
     let mut facts = Facts::gather(&view, &args.filter)?;
     (facts.network, facts.unreadable_network) = Comparison::find(&view, &args.network)?;
-    let findings = findings(&facts, &view);
+    let findings = findings(&facts, &view, args.experimental);
     let verdict = verdict::verdict(&facts);
     let drawn = match args.output.format() {
         Format::Table => Some(text::numbered(&verdict, &findings, &facts, args.output.page())),
@@ -123,7 +127,7 @@ fn next(first: &Finding) -> (&'static str, &'static str) {
 pub fn first(view: &ProfileView) -> Result<Option<String>> {
     let everything = CommFilter::default();
     let facts = Facts::gather(view, &everything)?;
-    let first = findings(&facts, view).into_iter().next();
+    let first = findings(&facts, view, false).into_iter().next();
     Ok(first.map(|finding| match finding.rule {
         deadlock::RULE => finding.what,
         _ => {
@@ -138,7 +142,7 @@ pub fn of_run(view: &ProfileView) -> Result<Answer> {
     let everything = CommFilter::default();
     let mut facts = Facts::gather(view, &everything)?;
     (facts.network, facts.unreadable_network) = Comparison::find(view, &NetworkArgs::default())?;
-    let findings = findings(&facts, view);
+    let findings = findings(&facts, view, false);
     let verdict = verdict::verdict(&facts);
     Ok(answer(view, facts, &findings, &verdict))
 }
@@ -148,9 +152,11 @@ const NOTHING_OF_NETWORK: &str = "By the replay (network.json), no operation is 
                                   or siblings take 5 % of the run. mpisee-through compare-network has the \
                                   parts of each operation.";
 
-/// The findings in their order; the commands in them have the name of the profile.
-fn findings(facts: &Facts<'_>, view: &ProfileView) -> Vec<Finding> {
+/// The findings in their order, those of experimental rules only if they are asked for; the commands in them have the name
+/// of the profile.
+fn findings(facts: &Facts<'_>, view: &ProfileView, experimental: bool) -> Vec<Finding> {
     let mut findings = rules::all(facts);
+    findings.retain(|finding| experimental || !registry::rule_by_name(finding.rule).is_experimental);
     let name = next_step::shell_name(view.profile());
     for Finding { evidence, advice, .. } in &mut findings {
         for text in [evidence, advice] {

@@ -12,6 +12,8 @@ pub struct Rule {
     pub time_in: TimeIn,
     /// True if the program asked for what is found, which a core more would not change.
     pub is_of_program: bool,
+    /// True if its findings were never compared with the hardware that they are about; `--experimental` shows them.
+    pub is_experimental: bool,
 }
 
 /// The calls that a rule's findings explain the time of; [`super::rules`] finds dominating communicators in the rest.
@@ -28,11 +30,15 @@ pub enum TimeIn {
 }
 
 const fn rule(name: &'static str, chart: &'static str, time_in: TimeIn, finds: &'static str) -> Rule {
-    Rule { name, finds, chart, time_in, is_of_program: false }
+    Rule { name, finds, chart, time_in, is_of_program: false, is_experimental: false }
 }
 
 const fn program_choice(rule: Rule) -> Rule {
     Rule { is_of_program: true, ..rule }
+}
+
+const fn experimental(rule: Rule) -> Rule {
+    Rule { is_experimental: true, ..rule }
 }
 
 use TimeIn::{Both, Collectives, Messages, Neither};
@@ -80,10 +86,10 @@ const RULES: [Rule; 25] = [
         "the cores of ranks are on another NUMA node than their GPU"),
     rule("staging", "gpus", Both,
         "blocking copies between GPUs and the host for messages (mpisee --gpu-copies)"),
-    rule("nccl-uneven", "gpus", Both,
-        "the GPUs of few ranks spend less time in NCCL (mpisee --nccl-gpu-time)"),
-    rule("nccl-time", "gpus", Both,
-        "GPUs spend much of the run in an operation of NCCL (mpisee --nccl-gpu-time)"),
+    experimental(rule("nccl-uneven", "gpus", Both,
+        "the GPUs of few ranks spend less time in NCCL (mpisee --nccl-gpu-time)")),
+    experimental(rule("nccl-time", "gpus", Both,
+        "GPUs spend much of the run in an operation of NCCL (mpisee --nccl-gpu-time)")),
     rule("polling", "operations", Messages,
         "very many tests or probes that find nothing"),
     rule("profiler", "operations", Both,
@@ -99,7 +105,11 @@ pub fn rule_by_name(name: &str) -> &'static Rule {
 
 /// The long help of the command, with every rule.
 pub fn help() -> String {
-    let rules: Vec<String> = RULES.iter().map(|rule| format!("- {}: {}", rule.name, rule.finds)).collect();
+    let line = |rule: &Rule| {
+        let when = if rule.is_experimental { "; with --experimental" } else { "" };
+        format!("- {}: {}{when}", rule.name, rule.finds)
+    };
+    let rules: Vec<String> = RULES.iter().map(line).collect();
     format!("{ABOUT}\n\n{}", rules.join("\n"))
 }
 

@@ -43,7 +43,7 @@ EXAMPLES:
 /// lines say if programs, commands, MPI libraries, ranks or nodes differ. JSON has program_before,
 /// program_after and so on.
 ///
-/// Calls and Volume are sums over ranks. Mean is the time as a mean over ranks and runs. Change %
+/// Calls and Volume are sums over ranks. Mean/rank is a mean over ranks and runs. Change %
 /// is relative to A. Noise is how far the means of two sets differ by chance (95 %, Welch). ~ marks
 /// a change that may be noise (Holm). Between two single runs any change may be noise, and none is
 /// marked.
@@ -109,8 +109,8 @@ const HEADS: [Head; 12] = [
     sheet::number("calls_after", "Calls B").hidden_at(0),
     sheet::number("bytes_before", "Volume A").hidden_at(1),
     sheet::number("bytes_after", "Volume B").hidden_at(1),
-    sheet::number("mean_before_s", "Mean A"),
-    sheet::number("mean_after_s", "Mean B"),
+    sheet::number("mean_before_s", "Mean/rank A"),
+    sheet::number("mean_after_s", "Mean/rank B"),
     sheet::number("time_change", "Change %"),
     sheet::number("noise_s", "Noise").hidden_at(2),
     sheet::fixed("may_be_noise", ""),

@@ -26,7 +26,7 @@ const RANGE: &str = "range of Each";
 const HEADS: [Head; 14] = [
     sheet::fixed("comm", "LOST ON"),
     sheet::number("size", "SIZE"),
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
     sheet::number("loss", "% of run").of_whole(),
     sheet::number("imbalance", "Imbalance %").hidden_at(6),
     sheet::number("waiting_s", "Waiting").hidden_at(5),

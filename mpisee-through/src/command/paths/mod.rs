@@ -306,7 +306,7 @@ const HEADS: [Head; 6] = [
     sheet::fixed("path", "Path"),
     sheet::fixed("call", "CALL"),
     sheet::number("calls", "Calls"),
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
     sheet::number("share_of_mpi", "% of MPI"),
     sheet::fixed("frames", "Frames"),
 ];

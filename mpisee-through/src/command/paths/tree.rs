@@ -49,7 +49,7 @@ pub fn sheet(paths: &[OnPath], shown: usize, times: Times) -> Sheet {
         }
     }
     let heads = vec![
-        sheet::number("time_s", "Time"),
+        sheet::number("time_s", "Time sum"),
         sheet::number("share_of_mpi", "% of MPI").of_whole(),
         sheet::number("calls", "Calls"),
         sheet::fixed("function", "FUNCTION"),

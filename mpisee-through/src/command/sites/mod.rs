@@ -37,10 +37,10 @@ EXAMPLES:
 /// and libraries. Without a recorded path, as for short calls, the library's function is shown,
 /// with (caller not known).
 ///
-/// Mean and Max are the time of a rank, over all ranks of the run or those of --ranks. A rank
-/// without such calls counts as 0 s. % of MPI is Mean relative to the mean MPI time of these ranks.
-/// Per call is the mean time of a call, Longest the longest call of any rank. Waiting and Transfer
-/// are means over ranks, shown if one place makes all calls of the operation on these
+/// Mean/rank and Max/rank are the time of a rank, over all ranks of the run or those of --ranks. A
+/// rank without such calls counts as 0 s. % of MPI is Mean/rank relative to the mean MPI time of
+/// these ranks. Per call is the mean time of a call, Longest call that of any rank. Waiting and
+/// Transfer are parts of Mean/rank, shown if one place makes all calls of the operation on these
 /// communicators.
 ///
 /// Lines need debug information. See docs/how-to/slow-line.md for the places that are searched,

@@ -28,14 +28,14 @@ const HEADS: [Head; 12] = [
     sheet::fixed("call", "CALL"),
     sheet::comms("comms", "COMM"),
     sheet::number("ranks", "Ranks").hidden_at(0),
-    sheet::number("mean_s", "Mean"),
+    sheet::number("mean_s", "Mean/rank"),
     sheet::number(SHARE_OF_MPI, "% of MPI").of_whole().hidden_at(6),
-    sheet::number("max_s", "Max").hidden_at(4),
+    sheet::number("max_s", "Max/rank").hidden_at(4),
     sheet::number("waiting_s", "Waiting").hidden_at(5),
     sheet::number("transfer_s", "Transfer").hidden_at(2),
     sheet::number("calls", "Calls"),
     sheet::number("per_call_s", "Per call").hidden_at(3),
-    sheet::number("longest_s", "Longest").hidden_at(1),
+    sheet::number("longest_s", "Longest call").hidden_at(1),
 ];
 
 /// The bytes, which a table has before the calls.
@@ -44,7 +44,7 @@ const VOLUME_IN_TABLE: usize = 9;
 
 /// Columns that only programs read.
 const FURTHER: [Head; 11] = [
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
     sheet::number("max_rank", "Max rank"),
     VOLUME,
     sheet::fixed("function", "Function"),

@@ -35,10 +35,10 @@ EXAMPLES:
 
 /// The run, and time, bytes and calls per communicator and operation
 ///
-/// Time, Volume (bytes) and Calls are sums over ranks. Mean, Min and Max are the time of a rank,
-/// over the members of the communicator that have a profile. A member without such calls counts as
-/// 0 s. % of MPI is Time relative to the MPI time of all ranks or those of --ranks, whatever the
-/// other filters.
+/// Time sum, Volume (bytes) and Calls are sums over ranks. Mean/rank, Min/rank and Max/rank are the
+/// time of a rank, over the members of the communicator that have a profile. A member without such
+/// calls counts as 0 s. % of MPI is Time sum relative to the MPI time of all ranks or those of
+/// --ranks, whatever the other filters.
 ///
 /// A message is on the row of its send and on that of its receive. The Volume of a communicator has
 /// it twice. A collective counts the rank's part of the least data that has to move. MPI_Waitall

@@ -9,12 +9,24 @@ use crate::units::{count, human_bytes, large_count, time};
 use mpisee_profile::comm_name::is_nccl;
 
 /// The columns, and when a narrow page hides them.
-const COLUMNS: [&str; 11] =
-    ["COMM", "SIZE", "Time", OF_MPI, "Mean", "Min", "Max", OF_RANK, OF_GPU, "Volume", "Calls"];
+const COLUMNS: [&str; 11] = [
+    "COMM",
+    "SIZE",
+    "Time sum",
+    OF_MPI,
+    "Mean/rank",
+    "Min/rank",
+    "Max/rank",
+    OF_RANK,
+    OF_GPU,
+    "Volume",
+    "Calls",
+];
 const OF_MPI: &str = "% of MPI";
 const OF_RANK: &str = "of rank";
 const OF_GPU: &str = "GPU time";
-const HIDDEN_FIRST: [&str; 8] = ["Min", OF_RANK, "Mean", "Calls", "Max", "Volume", OF_GPU, "SIZE"];
+const HIDDEN_FIRST: [&str; 8] =
+    ["Min/rank", OF_RANK, "Mean/rank", "Calls", "Max/rank", "Volume", OF_GPU, "SIZE"];
 
 /// Returns for each column whether the table has it.
 fn is_shown(summary: &Summary) -> [bool; COLUMNS.len()] {

@@ -72,7 +72,7 @@ fn sheet_of(rows: Vec<Vec<Value>>) -> Sheet {
         sheet::number("share_of_time", "% of run").hidden_at(5),
         sheet::number("calls", "Calls").hidden_at(2),
         sheet::number("bytes", "Volume").hidden_at(1),
-        sheet::number("time_s", "Time").hidden_at(0),
+        sheet::number("time_s", "Time sum").hidden_at(0),
     ];
     Sheet { name: "communicators", heads, rows }
 }

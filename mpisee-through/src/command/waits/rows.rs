@@ -18,7 +18,7 @@ const SHARE_INTERVAL: &str = "interval of % of waiting";
 const COMMUNICATORS: [Head; 12] = [
     sheet::fixed("comm", "COMM"),
     sheet::number("size", "SIZE"),
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
     sheet::number("waiting_s", "Waiting"),
     sheet::number("waiting_low_s", "from").hidden_at(5).hidden_as(INTERVAL),
     sheet::number("waiting_high_s", "to").hidden_at(5).hidden_as(INTERVAL),
@@ -39,7 +39,7 @@ pub const MESSAGE_TRANSFER_ENDS: std::ops::Range<usize> = 9..11;
 const MESSAGES: [Head; 14] = [
     sheet::fixed("comm", "COMM"),
     sheet::number("size", "SIZE"),
-    sheet::number("time_s", "Time"),
+    sheet::number("time_s", "Time sum"),
     sheet::number("waiting_for_senders_s", "For senders"),
     sheet::number("waiting_for_receivers_s", "For receivers"),
     sheet::number("waiting_s", "Waiting").hidden_at(5),

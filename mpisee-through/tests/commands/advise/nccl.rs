@@ -35,10 +35,18 @@ pub fn both() -> [Written; 2] {
     [alike("ncclAllReduce", [3.0, 3.2, 1.0, 3.0]), alike("ncclAllReduce", [2.0; 4])]
 }
 
+#[test]
+fn rules_that_never_ran_on_hardware_have_to_be_asked_for() {
+    for profile in both() {
+        let ran = profile.run(&["advise", "app.mpisee", "--format", "csv"]);
+        assert!(!ran.exits(0).stdout.contains("nccl-"), "{}", ran.stdout);
+    }
+}
+
 /// Each finding, as in JSON.
 #[track_caller]
 fn found(profile: &Written, more: &[&str]) -> Vec<serde_json::Value> {
-    let ran = profile.run(&[&["advise", "app.mpisee", "--format", "json"], more].concat());
+    let ran = profile.run(&[&["advise", "app.mpisee", "--experimental", "--format", "json"], more].concat());
     let answer: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
     answer["findings"].as_array().unwrap().clone()
 }
@@ -56,7 +64,7 @@ fn has(finding: &serde_json::Value, field: &str, text: &str) {
 #[test]
 fn the_rank_that_spends_least_is_named_and_both_causes() {
     let [profile, _] = both();
-    profile.golden_at(100, "advise-nccl", &["advise", "app.mpisee"]);
+    profile.golden_at(100, "advise-nccl", &["advise", "app.mpisee", "--experimental"]);
     let [uneven] = &found(&profile, &[])[..] else { panic!() };
     assert_eq!((&uneven["rule"], &uneven["about"]), (&"nccl-uneven".into(), &"N1-5e1c09tz".into()));
     // 2.0 + 2.2 + 2.0 s more than rank 2.
@@ -188,7 +196,7 @@ fn nobody_is_named_where_times_say_nothing_of_arrivals() {
 #[test]
 fn calls_that_hardly_wait_have_a_bandwidth() {
     let [_, profile] = both();
-    profile.golden_at(100, "advise-nccl-together", &["advise", "app.mpisee"]);
+    profile.golden_at(100, "advise-nccl-together", &["advise", "app.mpisee", "--experimental"]);
     let [time] = &found(&profile, &[])[..] else { panic!() };
     has(time, "finding", "GPUs spend 20.0 % of the run in ncclAllReduce on N1-5e1c09tz.");
     // Each of ten calls has 1 MiB, of which the bus has 2 x 3 / 4.

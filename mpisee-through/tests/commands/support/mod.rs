@@ -335,7 +335,7 @@ impl Written {
     /// The command that [`Written::run`] runs.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
-        command.args(arguments).current_dir(self.beside());
+        command.args(arguments).current_dir(self.beside()).env("MPISEE_SEGMENTS", self.beside());
         command
     }
 
@@ -399,7 +399,7 @@ impl Ran {
     /// Runs `mpisee-through` in a folder.
     pub fn beside(folder: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mpisee-through"));
-        command.args(arguments).current_dir(folder);
+        command.args(arguments).current_dir(folder).env("MPISEE_SEGMENTS", folder);
         Ran::new(command)
     }
 
