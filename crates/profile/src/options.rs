@@ -495,7 +495,7 @@ pub const SETTINGS: &[Setting] = &[
 
 /// Options that may be given without a value, with the value that is implied.
 pub const ALONE: &[(&str, &str)] =
-    &[("gpu", "on"), ("gpu-copies", "on"), ("nccl-gpu-time", "on"), ("quiet", "on")];
+    &[("experimental", "on"), ("gpu", "on"), ("gpu-copies", "on"), ("nccl-gpu-time", "on"), ("quiet", "on")];
 
 /// N of "one in N".
 fn one_in(text: &str) -> Result<u32, String> {

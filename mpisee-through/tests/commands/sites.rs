@@ -29,7 +29,9 @@ fn long_places_hide_no_communicator_and_no_calls() {
         profile = profile.call_with("W", rank, "MPI_Allgatherv", 9, 72, 1.0, |row| row.site = Some(long));
     }
     let written = profile.write();
-    for (width, hidden) in [("80", "Ranks, Longest call, Volume, Per call."), ("120", "Ranks, Longest call."), ("150", "")] {
+    for (width, hidden) in
+        [("80", "Ranks, Longest call, Volume, Per call."), ("120", "Ranks, Longest call."), ("150", "")]
+    {
         let ran = written.run(&["sites", "app.mpisee", "--width", width]);
         let heading = ran.exits(0).stdout.lines().next().unwrap();
         for column in ["AT", "CALL", "COMM", "Mean/rank", "% of MPI", "Calls"] {

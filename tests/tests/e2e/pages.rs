@@ -38,11 +38,10 @@ const RUNS: &str = "for name in before after; do mpisee --repeat 2 -o $name -- m
 const BEGINNINGS: [&str; 7] = ["mpirun", "srun", "mpisee", "mpisee-through", "mpisee-bench", "rm", "."];
 
 /// Parts of commands that do not run here, and why.
-const LEFT_OUT: [(&str, &str); 13] = [
+const LEFT_OUT: [(&str, &str); 12] = [
     ("mpisee-through agent", "has a running job to look at; tested by itself"),
     ("n1/app.timeline", "is of two nodes"),
     ("mpisee-bench p2p", "measures, which takes long; tested by itself"),
-    ("mpisee-bench network", "measures, which takes long; tested by itself"),
     ("mpisee-bench tune", "measures, which takes long; tested by itself"),
     ("app.tuned.env", "is written by it"),
     ("--memory device", "has a GPU"),

@@ -165,7 +165,10 @@ fn nobody_is_blamed_where_nobody_is_late(mpi: &Mpi) {
     if blames && is_even {
         // Ranks that share a core are late in turn.
         let without_core = finished.share_without_core();
-        assert!(without_core > MOST_WITHOUT_CORE, "{findings:?}, {expected:?}, {without_core} without a core");
+        assert!(
+            without_core > MOST_WITHOUT_CORE,
+            "{findings:?}, {expected:?}, {without_core} without a core"
+        );
         harness::leave_out(format!("ranks had no core for {without_core} of the time"));
     }
 }

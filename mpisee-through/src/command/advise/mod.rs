@@ -147,11 +147,6 @@ pub fn of_run(view: &ProfileView) -> Result<Answer> {
     Ok(answer(view, facts, &findings, &verdict))
 }
 
-/// Said beside a replay without findings.
-const NOTHING_OF_NETWORK: &str = "By the replay (network.json), no operation is known in which the network \
-                                  or siblings take 5 % of the run. mpisee-through compare-network has the \
-                                  parts of each operation.";
-
 /// The findings in their order, those of experimental rules only if they are asked for; the commands in them have the name
 /// of the profile.
 fn findings(facts: &Facts<'_>, view: &ProfileView, experimental: bool) -> Vec<Finding> {
@@ -191,8 +186,10 @@ fn answer(view: &ProfileView, mut facts: Facts<'_>, findings: &[Finding], verdic
     answer.caveats.extend(nccl::note(&facts));
     answer.caveats.extend(nccl::note_on_untimed(&facts));
     answer.caveats.extend(facts.unreadable_network.take());
-    if facts.network.is_some() && !findings.iter().any(|it| network::RULES.contains(&it.rule)) {
-        answer.caveats.push(NOTHING_OF_NETWORK.to_owned());
+    if let Some(comparison) = &facts.network
+        && !findings.iter().any(|it| network::RULES.contains(&it.rule))
+    {
+        answer.caveats.push(network::without_findings(comparison));
     }
     answer.values.push(("verdict", verdict.into()));
     answer

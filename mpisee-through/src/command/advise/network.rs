@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
-use crate::beside_network::Compared;
+use crate::beside_network::{Compared, Comparison};
 use crate::units::time;
 use crate::waits::Estimate;
 use mpisee_profile::network::MESSAGES;
@@ -28,6 +28,25 @@ pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
         .flat_map(|it| [siblings(facts, it), network(facts, it)])
         .flatten()
         .collect()
+}
+
+/// A sentence beside a replay without findings: the network takes little, or how much is not known.
+pub fn without_findings(comparison: &Comparison) -> String {
+    const MORE: &str = "mpisee-through compare-network has the parts of each operation.";
+    let all = comparison.operations.len();
+    let unknown = comparison.operations.iter().filter(|it| it.doubt.is_some()).count();
+    if unknown == all {
+        return format!(
+            "The replay (network.json) does not show the part of the network: it is unknown for each of {all} \
+             operations. mpisee-through compare-network says why."
+        );
+    }
+    let but =
+        if unknown > 0 { format!(" The parts are unknown for {unknown} of {all}.") } else { String::new() };
+    format!(
+        "By the replay (network.json), no operation is known in which the network or siblings take 5 % of the \
+         run.{but} {MORE}"
+    )
 }
 
 fn siblings(facts: &Facts<'_>, it: &Compared) -> Option<Finding> {
