@@ -326,6 +326,25 @@ fn advice_names_siblings_that_share_the_network() {
     assert!(!profile.run(&["advise", "app.mpisee"]).exits(0).stdout.contains("network]"));
 }
 
+/// The replay takes 8 of the 10 s in MPI_Alltoall. It explains nothing of the 20 s in messages on the same communicators.
+#[test]
+fn a_replayed_collective_leaves_messages_to_other_findings() {
+    let receives = (0..4).fold(profile(), |builder, rank| {
+        let half = if rank < 2 { "W_s1.0" } else { "W_s1.2" };
+        builder.call(half, rank, "MPI_Recv", 10, 170, 5.0)
+    });
+    let written = receives.write();
+    std::fs::write(written.beside().join("network.json"), network().text()).unwrap();
+    let said = written.run(&["advise", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&said.exits(0).stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    let on_halves = findings.iter().filter(|finding| finding["about"] == "W_s1.*");
+    let costs: Vec<(&str, f64)> = on_halves
+        .map(|finding| (finding["rule"].as_str().unwrap(), finding["cost_s"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(costs, [("dominating", 20.0), ("network", 4.0), ("shared-network", 4.0)]);
+}
+
 /// The blocks of MPI_Alltoallv are replayed equally long, and the program may have had others: nothing is blamed on the network.
 #[test]
 fn nothing_is_said_of_the_network_where_blocks_are_assumed() {

@@ -2,6 +2,7 @@
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
+use super::registry::TimeIn;
 use crate::beside_network::{Compared, Comparison};
 use crate::units::time;
 use crate::waits::Estimate;
@@ -14,20 +15,18 @@ const OF_RUN: f64 = 0.05;
 pub const RULES: [&str; 2] = ["shared-network", "network"];
 
 /// Operations that are slowed down by their siblings, or that take long with the network to themselves. Where ranks had no core, nobody knows
-/// what the network takes.
-pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
+/// what the network takes. Each finding has the kind of its operation, which alone it explains the time of.
+pub fn rule(facts: &Facts<'_>) -> Vec<(TimeIn, Finding)> {
     if facts.lack.is_some() {
         return Vec::new();
     }
     let Some(comparison) = &facts.network else { return Vec::new() };
     let is_chosen = |it: &&Compared| it.replay.comms.iter().any(|comm| facts.is_chosen_name(comm));
-    comparison
-        .operations
-        .iter()
-        .filter(is_chosen)
-        .flat_map(|it| [siblings(facts, it), network(facts, it)])
-        .flatten()
-        .collect()
+    let findings = |it: &Compared| {
+        let time_in = if it.replay.call == MESSAGES { TimeIn::Messages } else { TimeIn::Collectives };
+        [siblings(facts, it), network(facts, it)].map(|one| one.map(|finding| (time_in, finding)))
+    };
+    comparison.operations.iter().filter(is_chosen).flat_map(findings).flatten().collect()
 }
 
 /// A sentence beside a replay without findings: the network takes little, or how much is not known.

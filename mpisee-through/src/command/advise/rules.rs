@@ -17,7 +17,7 @@ use mpisee_profile::OperationKind;
 
 /// Everything that the rules find.
 pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
-    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 15] = [
+    let rules: [fn(&Facts<'_>) -> Vec<Finding>; 14] = [
         deadlock::rule,
         tiny_allreduces,
         scattered,
@@ -25,7 +25,6 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         skewed_volume::rule,
         barriers::rule,
         slow_transfer::rule,
-        network::rule,
         creation::rule,
         creation::reorder,
         blocking_sends,
@@ -34,13 +33,13 @@ pub fn all(facts: &Facts<'_>) -> Vec<Finding> {
         staging::rule,
         nccl::rule,
     ];
-    let mut findings: Vec<Finding> = rules.iter().flat_map(|rule| rule(facts)).collect();
-    findings.extend(profiler::rule(facts));
     let (hubs, small) = on_messages(facts);
-    findings.extend(small);
+    let of_rules = rules.iter().flat_map(|rule| rule(facts)).chain(profiler::rule(facts)).chain(small);
+    let of_rules = of_rules.map(|finding| (registry::rule_by_name(finding.rule).time_in, finding));
+    let others: Vec<(TimeIn, Finding)> = of_rules.chain(network::rule(facts)).collect();
     let caused = on_waiting(facts, hubs);
-    let general = dominating(facts, &findings, &caused);
-    findings.extend(general);
+    let general = dominating(facts, &others, &caused);
+    let mut findings: Vec<Finding> = others.into_iter().map(|(_, finding)| finding).chain(general).collect();
     findings.extend(cause::merge(caused, facts));
     if let Some(first) = no_core::rule(facts) {
         findings.iter_mut().for_each(no_core::put_first);
@@ -106,17 +105,17 @@ const DOMINATING_OF_RUN: f64 = 0.1;
 
 /// Communicators whose collectives, or messages, take much of the MPI time that other findings do
 /// not explain.
-fn dominating(facts: &Facts<'_>, others: &[Finding], caused: &[Caused]) -> Vec<Finding> {
+fn dominating(facts: &Facts<'_>, others: &[(TimeIn, Finding)], caused: &[Caused]) -> Vec<Finding> {
     let families: Vec<FamilyFacts<'_>> = facts.families().collect();
     let of_cores = waiting::left_to_cores(facts);
     let found = |family: &FamilyFacts<'_>, part: Part| {
-        let of_part = others.iter().filter(|one| one.about == family.name && part.is_of_rule(one.rule));
+        let of_part = others.iter().filter(|(time_in, one)| one.about == family.name && part.is_in(*time_in));
         let waits = caused.iter().map(|one| (&one.finding.about, one.parts_s));
         let waits = waits.chain(of_cores.iter().map(|one| (&one.about, one.parts_s)));
         let here = waits.filter(|(about, _)| *about == family.name);
         // Messages through one rank take the time in which others wait for it, too.
         let waiting_s = here.map(|(_, parts_s)| parts_s[part as usize]).fold(0.0, f64::max);
-        dominating_on(family, part, facts, of_part.map(|one| one.cost_s).sum::<f64>() + waiting_s)
+        dominating_on(family, part, facts, of_part.map(|(_, one)| one.cost_s).sum::<f64>() + waiting_s)
     };
     let collectives = families.iter().filter_map(|family| found(family, Part::Collectives));
     let messages = families.iter().filter_map(|family| found(family, Part::Messages));
@@ -138,13 +137,13 @@ impl Part {
         }
     }
 
-    /// Returns whether findings of a rule explain time in these operations.
-    fn is_of_rule(self, rule: &str) -> bool {
+    /// Returns whether findings with their time there explain time in these operations.
+    fn is_in(self, time_in: TimeIn) -> bool {
         let alone = match self {
             Part::Collectives => TimeIn::Collectives,
             Part::Messages => TimeIn::Messages,
         };
-        [alone, TimeIn::Both].contains(&registry::rule_by_name(rule).time_in)
+        [alone, TimeIn::Both].contains(&time_in)
     }
 
     /// Their name on a family. Completions alone are for nonblocking collectives, files or windows.
