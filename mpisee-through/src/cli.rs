@@ -237,7 +237,10 @@ fn lacks_profile(error: &clap::Error) -> bool {
 fn sentence(error: &clap::Error) -> String {
     let report = error.render().to_string();
     let mut sentence = String::new();
-    let is_said = |line: &&str| !line.is_empty() && !line.starts_with("tip: to pass");
+    let is_no_help = |line: &str| {
+        line.starts_with("tip: to pass") || line.starts_with("tip: a similar") && !has_similar(error)
+    };
+    let is_said = |line: &&str| !line.is_empty() && !is_no_help(line);
     for line in report.lines().map(str::trim).filter(is_said) {
         if line.starts_with("Usage:") || line.starts_with("For more information") {
             break;
@@ -254,6 +257,16 @@ fn sentence(error: &clap::Error) -> String {
         sentence += "; mpisee-through sites shows the calls of each place in the program";
     }
     sentence + "; --help lists the options"
+}
+
+/// Returns whether the option that clap suggests is like the unknown one: clap takes `--output` for `--top`.
+fn has_similar(error: &clap::Error) -> bool {
+    match (error.get(ContextKind::InvalidArg), error.get(ContextKind::SuggestedArg)) {
+        (Some(ContextValue::String(given)), Some(ContextValue::String(known))) => {
+            !similar(given.trim_start_matches('-'), [known.trim_start_matches('-')]).is_empty()
+        }
+        _ => true,
+    }
 }
 
 /// Returns whether rows are to be grouped by `--by`, which few commands have.
@@ -297,6 +310,17 @@ mod tests {
         assert_eq!(completed(&[]), ["--help"]);
         assert_eq!(completed(&["help"]), ["--help"]);
         assert_eq!(completed(&["help", "Advise"]), ["advise", "--help"]);
+    }
+
+    #[test]
+    fn options_are_suggested_that_are_like_the_unknown_one() {
+        let said = |option: &str| {
+            let arguments = ["mpisee-through", "advise", "app.mpisee", option, "3"];
+            sentence(&command().try_get_matches_from(arguments).unwrap_err())
+        };
+        assert_eq!(said("--top"), "unexpected argument '--top' found; --help lists the options");
+        let ouput = "unexpected argument '--ouput' found; a similar argument exists: '--output'; --help lists the options";
+        assert_eq!(said("--ouput"), ouput);
     }
 
     #[test]
