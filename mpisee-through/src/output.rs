@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -139,21 +139,27 @@ impl OutputArgs {
             }
             _ => Cow::Borrowed(result),
         };
-        if self.is_stdout() {
-            let mut stdout = std::io::stdout().lock();
-            return stdout
-                .write_all(&result)
-                .and_then(|()| stdout.flush())
-                .context("cannot write the output");
-        }
-        std::fs::write(&self.output, &result)
-            .with_context(|| format!("cannot write '{}'", self.output.display()))
+        write_file(&self.output, &result)
     }
 
     /// Returns whether the result goes to standard output.
     pub fn is_stdout(&self) -> bool {
-        self.output.as_os_str() == "-"
+        is_stdout(&self.output)
     }
+}
+
+/// Returns whether a file name stands for standard output.
+pub fn is_stdout(file: &Path) -> bool {
+    file.as_os_str() == "-"
+}
+
+/// Writes a file; `-` is standard output.
+pub fn write_file(file: &Path, contents: &[u8]) -> Result<()> {
+    if is_stdout(file) {
+        let mut stdout = std::io::stdout().lock();
+        return stdout.write_all(contents).and_then(|()| stdout.flush()).context("cannot write the output");
+    }
+    std::fs::write(file, contents).with_context(|| format!("cannot write '{}'", file.display()))
 }
 
 /// CSV with a header row of the fields' names.

@@ -8,7 +8,7 @@ use crate::comm_pattern::CommPattern;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, seconds};
 use crate::load;
-use crate::output::OutputArgs;
+use crate::output::{OutputArgs, is_stdout, write_file};
 use crate::run_set;
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
 use crate::sites::{How, PlaceSum, SiteArgs, Sites, place_sums};
@@ -78,7 +78,7 @@ pub struct ExpectArgs {
     #[arg(required = true, value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
 
-    /// Write FILE from the profiles; FILE must not exist
+    /// Write FILE from the profiles; FILE must not exist, - is standard output
     #[arg(long)]
     write: bool,
 
@@ -378,15 +378,9 @@ const ROOM_OF_ONE_RUN_PERCENT: f64 = 10.0;
 /// Writes the limits that all runs keep.
 fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
     let text = heading(path, profiles, all.len()) + &written(all);
-    let cannot_write = || format!("cannot write '{}'", path.display());
-    match File::create_new(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()).with_context(cannot_write)?,
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
-            "'{0}' exists already and is left as it is; without --write the profile is compared with it, --write '{0}.new' \
-             makes one beside it",
-            path.display()
-        ),
-        Err(error) => return Err(error).with_context(cannot_write),
+    match is_stdout(path) {
+        true => write_file(path, text.as_bytes())?,
+        false => create(path, &text)?,
     }
     if all.len() == 1 {
         eprintln!(
@@ -398,6 +392,20 @@ fn write(path: &Path, profiles: &[PathBuf], all: &[Facts<'_>]) -> Result<()> {
     Ok(())
 }
 
+/// Writes a file that does not exist.
+fn create(path: &Path, text: &str) -> Result<()> {
+    let cannot_write = || format!("cannot write '{}'", path.display());
+    match File::create_new(path) {
+        Ok(mut file) => file.write_all(text.as_bytes()).with_context(cannot_write),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => bail!(
+            "'{0}' exists already and is left as it is; without --write the profile is compared with it, --write '{0}.new' \
+             makes one beside it",
+            path.display()
+        ),
+        Err(error) => Err(error).with_context(cannot_write),
+    }
+}
+
 fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
@@ -405,6 +413,7 @@ fn percent(share: f64) -> String {
 /// The comment above the limits.
 fn heading(path: &Path, profiles: &[PathBuf], runs: usize) -> String {
     let names: Vec<String> = profiles.iter().map(|profile| profile.display().to_string()).collect();
+    let file = if is_stdout(path) { "FILE".into() } else { path.display().to_string() };
     let origin = match runs {
         1 => format!(
             "# Calls and bytes are those of one run and {} more. --write with profiles of several runs takes their range.\n",
@@ -413,10 +422,9 @@ fn heading(path: &Path, profiles: &[PathBuf], runs: usize) -> String {
         _ => format!("# Calls and bytes are the range of {runs} runs.\n"),
     };
     format!(
-        "# What is expected, from {}. Check it: mpisee-through expect {} PROFILE\n{origin}\
+        "# What is expected, from {}. Check it: mpisee-through expect {file} PROFILE\n{origin}\
          # Operations with less than {} of the calls, of the bytes and of the time in MPI are left out.\n",
         names.join(" "),
-        path.display(),
         percent(LEAST_SHARE)
     )
 }

@@ -6,7 +6,7 @@ mod graph;
 mod parquet;
 
 use super::Outcome;
-use crate::output::printable;
+use crate::output::{is_stdout, printable};
 use crate::units::count;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -107,10 +107,6 @@ fn say(file: &Path, what: &str) -> Result<()> {
         writeln!(std::io::stdout(), "{}", printable(&format!("{}: {what}", file.display())))?;
     }
     Ok(())
-}
-
-fn is_stdout(file: &Path) -> bool {
-    file.as_os_str() == "-"
 }
 
 /// `3 tables, 120 rows`.

@@ -6,29 +6,14 @@ use crate::group::By;
 use crate::output::printable;
 use crate::sites::{PathSum, Sites};
 use crate::view::ProfileView;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
 
 /// The outermost frame of calls that are on no path.
 const NO_PATH: &str = "(no path)";
 /// The place of calls whose site is not known.
 const NO_SITE: &str = "(site not known)";
 const NS_PER_US: u128 = 1000;
-
-/// Returns whether the name is that of standard output.
-pub fn is_stdout(file: &Path) -> bool {
-    file == Path::new("-")
-}
-
-/// Writes them to a file; `-` is standard output.
-pub fn write(file: &Path, text: &str) -> Result<()> {
-    if is_stdout(file) {
-        return std::io::stdout().write_all(text.as_bytes()).context("cannot write to standard output");
-    }
-    std::fs::write(file, text).with_context(|| format!("cannot write '{}'", file.display()))
-}
 
 /// A line for each stack: its functions from the outermost on, and microseconds.
 pub fn text(view: &ProfileView, sites: &mut Sites, filter: &CallFilter, sums: &[PathSum]) -> Result<String> {

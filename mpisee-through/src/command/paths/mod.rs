@@ -8,7 +8,7 @@ use crate::debug_info::BETWEEN;
 use crate::filter::{CallFilter, CallPattern, CommFilter};
 use crate::group::{By, seconds};
 use crate::no_match;
-use crate::output::{Format, OutputArgs};
+use crate::output::{Format, OutputArgs, is_stdout, write_file};
 use crate::sheet::{self, Answer, Head, Sheet, Shown, Value};
 use crate::sites::{PathSum, SiteArgs, SiteFrame, Sites, need_frames, path_sums};
 use crate::units::time;
@@ -157,7 +157,7 @@ impl PathsAnswer {
         };
         if let Some(file) = &args.folded {
             let text = folded::text(view, &mut sites, &filter, &sums)?;
-            folded::write(file, &text)?;
+            write_file(file, text.as_bytes())?;
         }
         let mut paths = on_paths(sums, &mut sites);
         let shown = paths.len().min(args.shown.limit(&args.output));
@@ -184,7 +184,7 @@ impl PathsAnswer {
             notes.extend(view.note_on_calls(&filter, on_comms)?);
         }
         answer.closing.extend(notes.iter().map(|note| format!("{note}\n")));
-        if args.folded.as_deref().is_some_and(folded::is_stdout) {
+        if args.folded.as_deref().is_some_and(is_stdout) {
             // Who reads the stacks there wants nothing else.
             eprint!("{}{}", std::mem::take(&mut answer.lead), std::mem::take(&mut answer.closing));
         }

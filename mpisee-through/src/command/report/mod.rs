@@ -16,7 +16,7 @@ mod traffic;
 mod waiting;
 
 use super::Outcome;
-use crate::output::printable;
+use crate::output::{printable, write_file};
 use crate::profile_folders;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -105,18 +105,11 @@ fn of_several(args: &ReportArgs) -> Result<Outcome> {
 }
 
 fn write(args: &ReportArgs, page: &[u8]) -> Result<()> {
-    let to_file = |file: &Path| {
-        std::fs::write(file, page).with_context(|| format!("cannot write '{}'", file.display()))
-    };
     match &args.output {
-        Some(file) if file.as_os_str() == "-" => {
-            let mut stdout = std::io::stdout().lock();
-            stdout.write_all(page).and_then(|()| stdout.flush()).context("cannot write the output")
-        }
-        Some(file) => to_file(file),
+        Some(file) => write_file(file, page),
         None => {
             let file = default_name(&args.profiles, &args.after)?;
-            to_file(&file)?;
+            write_file(&file, page)?;
             let place = printable(&file.display().to_string());
             writeln!(std::io::stderr(), "mpisee-through: the report is in {place}")?;
             Ok(())
