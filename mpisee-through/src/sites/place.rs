@@ -134,7 +134,8 @@ impl Sites {
         }
         self.first_outside(&sites).or_else(|| {
             // A path that ends in a library says nothing of the caller.
-            let names_some = sites.iter().any(|&site| self.frames(site).iter().any(|it| self.is_skipped(it)));
+            let names_some =
+                sites.iter().any(|&site| self.frames(site).iter().any(|it| self.is_skipped(site, it)));
             names_some.then(|| SitePlace { frames: self.frames(*first).to_vec(), how: How::AllSkipped })
         })
     }
@@ -159,8 +160,8 @@ impl Sites {
         None
     }
 
-    /// Returns whether the user wants to look past a frame.
-    pub fn is_skipped(&self, frame: &SiteFrame) -> bool {
-        self.wrappers.is_named(frame)
+    /// Returns whether the user wants to look past a frame of a site.
+    pub fn is_skipped(&self, site: SiteId, frame: &SiteFrame) -> bool {
+        self.wrappers.is_named(frame, self.rows.get(&site).map_or("", |row| &row.module))
     }
 }

@@ -226,10 +226,13 @@ impl Wrappers {
             .or_else(|| self.listed.iter().any(|one| one.matches_file(path)).then_some(name))
     }
 
-    /// Returns whether `--skip-frames` names the function, or its library.
-    pub fn is_named(&self, frame: &SiteFrame) -> bool {
+    /// Returns whether `--skip-frames` or the user's file names the function, its library or its file; `binary` is as in
+    /// [`Wrappers::name`].
+    pub fn is_named(&self, frame: &SiteFrame, binary: &str) -> bool {
+        let file = if binary.is_empty() { &frame.file } else { binary };
         let is_it = |glob: &Glob| glob.matches(&frame.function) || glob.matches(&frame.module);
-        self.named.iter().any(is_it)
+        let is_listed = |one: &ListedPattern| one.matches_file(file) || one.name.matches(&frame.function);
+        self.named.iter().any(is_it) || self.listed.iter().any(is_listed)
     }
 
     /// The name of the library or function that is looked past, if the frame is of one. `binary` is
@@ -241,8 +244,7 @@ impl Wrappers {
             return library;
         }
         let name = if frame.function.is_empty() { &frame.module } else { &frame.function };
-        let is_listed = |one: &ListedPattern| one.matches_file(file) || one.name.matches(&frame.function);
-        (self.is_named(frame) || self.listed.iter().any(is_listed)).then_some(name)
+        self.is_named(frame, binary).then_some(name)
     }
 }
 
@@ -394,7 +396,8 @@ mod tests {
         let frame = |function: &str| SiteFrame { module: "app".into(), ..SiteFrame::of_name(function) };
         assert_eq!(wrappers.name(&frame("Comm::sum"), "/home/me/app"), Some("Comm::sum"));
         assert_eq!(wrappers.name(&frame("main"), "/home/me/app"), None);
-        assert!(!wrappers.is_named(&frame("Comm::sum")), "paths keep it");
+        assert!(wrappers.is_named(&frame("Comm::sum"), "/home/me/app"), "paths leave it out");
+        assert!(!wrappers.is_named(&frame("main"), "/home/me/app"));
         let file = "/v/lib/python3.11/site-packages/solver/step.py".to_owned();
         let line = SiteFrame { file, ..SiteFrame::of_name("step") };
         assert_eq!(wrappers.name(&line, ""), Some("step"));

@@ -37,8 +37,8 @@ EXAMPLES:
 ///
 /// --folded writes a line for each path, for flame graphs: outer;inner;MPI_Wait 12345, in
 /// microseconds over all ranks. Calls without a path are below '(no path)', so the graph has all of
-/// the MPI time. --skip-frames leaves out functions, or those of a library. See
-/// docs/how-to/slow-line.md.
+/// the MPI time. --skip-frames and the file in MPISEE_SKIP_FRAMES leave out functions, or those of
+/// a library. See docs/how-to/slow-line.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PathsArgs {
@@ -247,7 +247,7 @@ fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
     'sites: for &site in &stack {
         for frame in sites.frames(site).iter() {
             lines += usize::from(frame.is_of_interpreter());
-            if !sites.is_skipped(frame) {
+            if !sites.is_skipped(site, frame) {
                 frames.push(frame.clone());
             }
             // Not one of Python, which has the module around it.

@@ -218,8 +218,7 @@ pub fn notes(sums: &[PlaceSum], sites: &Sites, filter: &CallFilter) -> Vec<Strin
     }));
     notes.extend(skipped.map(|skipped| {
         format!(
-            "Of {skipped} of this time all functions on the path match --skip-frames, or are of libraries that call MPI for others: the \
-             innermost function is shown."
+            "Of {skipped} of this time all functions on the path are skipped: the innermost function is shown."
         )
     }));
     notes.extend(linked::note(sums));

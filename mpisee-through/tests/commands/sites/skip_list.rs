@@ -20,7 +20,12 @@ fn profile() -> Written {
 
 /// Runs `sites` with nothing set but these variables.
 fn sites(profile: &Written, variables: &[(&str, &Path)]) -> Ran {
-    let mut command = profile.command(&["sites", "app.mpisee", "--format", "csv"]);
+    run("sites", profile, variables)
+}
+
+/// The same with another command.
+fn run(command: &str, profile: &Written, variables: &[(&str, &Path)]) -> Ran {
+    let mut command = profile.command(&[command, "app.mpisee", "--format", "csv"]);
     for name in ["MPISEE_SKIP_FRAMES", "XDG_CONFIG_HOME", "HOME"] {
         command.env_remove(name);
     }
@@ -61,6 +66,21 @@ fn the_list_is_found_in_both_folders_of_settings() {
     let off = ("MPISEE_SKIP_FRAMES", Path::new(""));
     assert!(!is_looked_past(&sites(&profile, &[off, ("XDG_CONFIG_HOME", settings), ("HOME", home)])));
     assert!(!is_looked_past(&sites(&profile, &[])));
+}
+
+#[test]
+fn paths_leave_out_what_the_list_names() {
+    let profile = profile();
+    let frames = |patterns: &str| {
+        let (_folder, file) = list("ours", patterns);
+        let ran = run("paths", &profile, &[("MPISEE_SKIP_FRAMES", &file)]);
+        let row = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes()).records().next().unwrap().unwrap();
+        row[5].to_owned()
+    };
+    assert_eq!(frames(""), "libcomm.so.1+0x1234 < step at solver.c:301");
+    assert_eq!(frames("libcomm.so*\n"), "step at solver.c:301");
+    assert_eq!(frames("app/libcomm.so*\n"), "step at solver.c:301");
+    assert_eq!(frames("st?p\n"), "libcomm.so.1+0x1234");
 }
 
 #[test]
