@@ -98,7 +98,7 @@ fn json_has_the_run_and_units_in_its_names() {
         "profile": "app.mpisee", "command": ["./splatt", "cpd", "my tensor.tns"], "mpisee_version": "0.1.0",
         "mpi_library": "Open MPI v5.0.3", "mpi_flavour": "openmpi-5", "mpi_thread_level": "funneled",
         "ranks": 8, "nodes": 2, "job": null, "gpus": null, "start": "2025-06-01T12:00:00Z", "end": "2025-06-01T12:00:10Z",
-        "clock": "tsc", "wall_mean_s": 10.3125, "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_s": 15.877, "mpi_share_of_wall": 0.192_448_485,
+        "clock": "tsc", "wall_mean_s": 10.3125, "wall_max_s": 12.5, "mpi_mean_s": 1.984625, "mpi_s": 15.877, "mpi_share_of_wall": 0.192_448_485, "mpi_share_of_run": 0.158_77,
         "no_core": null, "profiler_mean_s": 0.0, "profiler_mean_range_s": null, "profiler_sampled_calls": 0,
         "profiler_init_s": 0.0, "profiler_finalize_s": null,
         "profiler_share_of_wall": 0.0, "profiler_call_ns": 0.0,

@@ -1,6 +1,7 @@
 //! The run as a whole: what ran where, and how much of its time was MPI.
 
 use crate::cores;
+use crate::filter::CommFilter;
 use crate::interrupted;
 use crate::own_cost::{self, MostOfRank};
 use crate::short_names::library_version;
@@ -44,6 +45,8 @@ pub struct RunSummary<'a> {
     mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: Option<f64>,
+    /// MPI time of all ranks by the time of the run, as [`advise`](crate::command::advise) has it, from 0 to 1.
+    mpi_share_of_run: Option<f64>,
     /// The ranks that were ready to run and had no core, with the part of their time, in a sentence.
     no_core: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,6 +105,7 @@ impl<'a> RunSummary<'a> {
     pub fn new(view: &'a ProfileView) -> Self {
         let (run, processes): (&RunInfo, _) = (view.run(), view.processes());
         let (wall_s, mpi_s) = (processes.wall_s(), processes.mpi_s());
+        let run_s = processes.run_s(&CommFilter::default(), run.complete);
         let lack = cores::lack(processes, |_| true);
         let mean = |over_all_s: f64| to_nine_decimals(over_all_s / processes.count().max(1) as f64);
         RunSummary {
@@ -126,6 +130,7 @@ impl<'a> RunSummary<'a> {
             mpi_mean_s: to_nine_decimals(mpi_s / processes.count().max(1) as f64),
             mpi_s: to_nine_decimals(mpi_s),
             mpi_share_of_wall: processes.mpi_share().map(to_nine_decimals),
+            mpi_share_of_run: processes.mpi_share().map(|_| to_nine_decimals(mpi_s / run_s)),
             no_core: lack.as_ref().map(cores::Lack::sentence),
             cores_note: cores::note_of_ended(view),
             profiler_mean_s: mean(run.profiler.time_s),
@@ -183,8 +188,12 @@ impl<'a> RunSummary<'a> {
             ),
         ));
         if self.mpi_library != WITHOUT_MPI {
-            let share = match self.mpi_share_of_wall {
-                Some(share) => format!("{:.1} % of wall time", 100.0 * share),
+            let run = match self.is_interrupted {
+                true => "time up to the last known call of each rank",
+                false => "run",
+            };
+            let share = match self.mpi_share_of_run {
+                Some(share) => format!("{:.1} % of the {run}", 100.0 * share),
                 None => "of threads that were in MPI at once".to_owned(),
             };
             let [mean, all] = [self.mpi_mean_s, self.mpi_s].map(time);

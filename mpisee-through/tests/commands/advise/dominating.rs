@@ -76,6 +76,13 @@ fn the_share_of_the_run_is_that_of_efficiency() {
     assert_eq!(advised, "0.200000000");
     assert_eq!(advised, share(&["efficiency", "app.mpisee", "--loss"], 3, 0), "the row of W");
     assert_eq!(share(&["advise", "app.mpisee", "--ranks", "1-4"], 3, 0), "0.200000000");
+    // One share of all MPI time, whoever says it.
+    let says = |command: &str, expected: &str| {
+        let said = profile.run(&[command, "app.mpisee", "--width", "120"]);
+        assert!(said.exits(0).stdout.contains(expected), "{expected}: {}", said.stdout);
+    };
+    says("summary", "MPI time   2.00 s (mean over ranks), 20.0 % of the run; 16.0 s over all ranks\n");
+    says("advise", "MPI takes 20.0 % of the run: 16.0 s of 80.0 s, summed over ranks.");
 }
 
 /// Blocking collectives in which all wait 2 s for rank 3, as [`arrive`] writes them.
