@@ -1,6 +1,7 @@
-//! `mpisee-bench tune` that is interrupted: what was there before is there after, and nothing else.
+//! `mpisee-bench tune` that is interrupted, or some of whose runs fail: what was there before is there after, and nothing else.
 
 use mpisee_bench::trial::{Report, Variable};
+use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,8 +62,8 @@ fn an_earlier_result_is_kept_and_no_folder_is_left() {
 }
 
 /// A launcher whose MPI has two algorithms for MPI_Bcast beside its own choice, one of which takes half of the time and one twice as long.
-/// Its 24th run does not end.
-fn launcher() -> String {
+/// `before` is done in each of its runs, which `$runs` counts.
+fn launcher(before: &str) -> String {
     const ALGORITHM: &str = "MPIR_CVAR_BCAST_INTRA_ALGORITHM";
     let description = "How to broadcast\nauto - as MPICH chooses\nbinomial - a tree\nring - a ring";
     let variable = Variable {
@@ -82,7 +83,7 @@ fn launcher() -> String {
     let report = serde_json::to_string(&report).unwrap().replace("[1.0]", "[@TIME@]");
     format!(
         "runs=$(cat runs 2>/dev/null || echo 0); runs=$((runs + 1)); echo $runs > runs\n\
-         test $runs -ge 24 && exec sleep 100\n\
+         {before}\n\
          case \"${ALGORITHM}\" in binomial) value=1 time=0.5;; ring) value=2 time=2.0;; *) value=0 time=1.0;; esac\n\
          sed \"s/@VALUE@/$value/;s/@TIME@/$time/\" > \"$4\" <<'END'\n{report}\nEND\n"
     )
@@ -94,7 +95,8 @@ fn what_was_measured_is_shown_after_an_interrupt_and_progress_before() {
     let profile = folder.path().join("app.mpisee");
     std::fs::create_dir(&profile).unwrap();
     write(&profile, &[("run.json", RUN), ("comms.csv", COMMS), ("calls.csv", CALLS), ("peers.csv", PEERS)]);
-    write(folder.path(), &[("launch.sh", &launcher())]);
+    // The 24th run does not end.
+    write(folder.path(), &[("launch.sh", &launcher("test $runs -ge 24 && exec sleep 100"))]);
     let mut tune = Command::new("env");
     tune.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_mpisee-bench")]);
     tune.args(["tune", "app.mpisee", "--", "sh", "launch.sh"]).current_dir(folder.path());
@@ -117,4 +119,34 @@ fn what_was_measured_is_shown_after_an_interrupt_and_progress_before() {
     assert!(said.contains("round 1 of 12 done") && said.contains("round 8 of 12 done"), "{said}");
     assert!(found.contains("the best that was tried is binomial, -50.0 % [-50.0, -50.0] (95 %)"), "{found}");
     assert_eq!(names(folder.path()), ["app.mpisee", "launch.sh", "runs"]);
+}
+
+/// One run with the binomial tree is killed, and all with the ring fail.
+#[test]
+fn a_launcher_that_dies_is_a_failed_run_and_no_finding_on_the_algorithm() {
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("app.mpisee");
+    std::fs::create_dir(&profile).unwrap();
+    write(&profile, &[("run.json", RUN), ("comms.csv", COMMS), ("calls.csv", CALLS), ("peers.csv", PEERS)]);
+    let dies = "case \"$MPIR_CVAR_BCAST_INTRA_ALGORITHM\" in\n\
+                binomial) test -e killed || { touch killed; kill -KILL $$; };;\n\
+                ring) echo 'no ring here'; exit 3;; esac";
+    write(folder.path(), &[("launch.sh", &launcher(dies))]);
+    let mut tune = Command::new(env!("CARGO_BIN_EXE_mpisee-bench"));
+    tune.args(["tune", "app.mpisee", "--rounds", "7", "--format", "json", "--", "sh", "launch.sh"]);
+    let output = tune.current_dir(folder.path()).output().unwrap();
+    let [found, said] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+    assert!(output.status.success(), "{said}");
+    for sentence in [
+        "a run with binomial failed and does not count: the launcher was killed by signal 9: it said nothing\n",
+        "a run with ring failed and does not count: the launcher ended with exit code 3: no ring here\n",
+    ] {
+        assert!(said.contains(sentence), "{sentence}: {said}");
+    }
+    let found: Value = serde_json::from_str(&found).unwrap();
+    let choice = &found["choices"][0];
+    let of = |name: &str| choice["tried"].as_array().unwrap().iter().find(|it| it["name"] == name).unwrap();
+    assert_eq!((&of("binomial")["fails"], &of("binomial")["difference"]["pairs"]), (&Value::Null, &6.into()));
+    assert_eq!(of("ring")["fails"], "the launcher ended with exit code 3: no ring here");
+    assert_eq!((&choice["better"], &choice["difference"]["pairs"]), (&"binomial".into(), &7.into()));
 }

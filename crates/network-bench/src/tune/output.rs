@@ -88,11 +88,11 @@ impl Outcome {
             return text
                 + "No choice is better for certain than what the MPI does now; nothing was written.\n";
         }
+        let pairs = self.confirmed.values().map(|it| it.difference.pairs).min().unwrap_or_default();
         let _ = writeln!(
             text,
-            "Differences are of {} pairs of fresh runs with all choices at once, with 95 % confidence; in each, every rank reported \
-             through MPI_T that the settings hold.",
-            self.rounds
+            "Differences are of {pairs} pairs of fresh runs with all choices at once, with 95 % confidence; in each, every rank reported \
+             through MPI_T that the settings hold."
         );
         if let Some(program) = &self.program {
             let _ = writeln!(

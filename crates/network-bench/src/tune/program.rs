@@ -31,8 +31,8 @@ pub fn measure(command: &str, change: &Change, pairs: u32, folder: &Path) -> Res
         match run_within(&mut shell, &said, 24 * FIRST_LIMIT)? {
             Ended::Well => Ok(begin.elapsed().as_secs_f64()),
             Ended::Late => Err(format!("'{command}' takes too long to be measured")),
-            Ended::Failed => Err(format!(
-                "'{command}' failed {} the change: {}",
+            Ended::Failed(how) => Err(format!(
+                "'{command}' {} the change {how}: {}",
                 if with { "with" } else { "without" },
                 reason(&said)
             )),

@@ -9,7 +9,7 @@ use crate::trial::{Report, Trial};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -88,7 +88,7 @@ fn in_quotes(word: &str) -> String {
 /// Why a run has no report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The change does not work: this is what the run said.
+    /// The change does not work, or the launcher ended early: this is how, and what the run said.
     Change(String),
     /// No run can work, for this reason.
     All(String),
@@ -133,13 +133,11 @@ impl Runner<'_> {
                     self.limit.as_secs_f64()
                 )));
             }
-            Ended::Failed => return Err(Failure::Change(reason(&said))),
+            Ended::Failed(how) => {
+                return Err(Failure::Change(format!("the launcher {how}: {}", reason(&said))));
+            }
             Ended::Well => std::fs::read(&report).map_err(|why| {
-                all(format!(
-                    "the run under {} left no report: {why}; {}",
-                    self.launcher_text(),
-                    reason(&said)
-                ))
+                Failure::Change(format!("the launcher left no report ({why}): {}", reason(&said)))
             })?,
         };
         let report: Report = serde_json::from_slice(&text)
@@ -173,10 +171,6 @@ impl Runner<'_> {
         command.args(self.settings.flavour.iter().flat_map(|name| ["--flavour", name]));
         Ok(command)
     }
-
-    fn launcher_text(&self) -> String {
-        self.launcher.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-    }
 }
 
 /// A sentence where the ranks do not have what was set.
@@ -194,12 +188,12 @@ fn unheard(it: &Assignment, report: &Report) -> Option<String> {
 }
 
 /// The end of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// With success.
     Well,
-    /// Without.
-    Failed,
+    /// Without: by a signal or with an exit code, in words that follow its name.
+    Failed(String),
     /// It was ended, as it took too long.
     Late,
 }
@@ -224,7 +218,12 @@ pub fn run_within(command: &mut Command, said: &Path, limit: Duration) -> Result
             Some(_) if interrupt::came() => {
                 return Err(INTERRUPTED.to_owned());
             }
-            Some(_) => return Ok(Ended::Failed),
+            Some(status) => {
+                return Ok(Ended::Failed(match (status.signal(), status.code()) {
+                    (Some(signal), _) => format!("was killed by signal {signal}"),
+                    (None, code) => format!("ended with exit code {}", code.unwrap_or_default()),
+                }));
+            }
             None if interrupt::came() => {
                 end(&mut child);
                 return Err(INTERRUPTED.to_owned());
@@ -279,10 +278,14 @@ mod tests {
         };
         assert_eq!(run("exit 0", 5000), Ended::Well);
         assert_eq!(run("exec sleep 50", 50), Ended::Late);
-        assert_eq!(run("echo ----; echo '*** MPI_ERR_ARG: bad'; exit 3", 5000), Ended::Failed);
+        let failed = |how: &str| Ended::Failed(how.to_owned());
+        let three = failed("ended with exit code 3");
+        assert_eq!(run("echo ----; echo '*** MPI_ERR_ARG: bad'; exit 3", 5000), three);
         assert_eq!(reason(&said), "MPI_ERR_ARG: bad");
-        assert_eq!(run("echo one; echo 'n1: mpisee-bench: because'; exit 3", 5000), Ended::Failed);
+        assert_eq!(run("echo one; echo 'n1: mpisee-bench: because'; exit 3", 5000), three);
         assert_eq!(reason(&said), "because");
+        assert_eq!(run("kill -KILL $$", 5000), failed("was killed by signal 9"));
+        assert_eq!(reason(&said), "it said nothing");
         assert!(
             run_within(&mut Command::new("/nowhere"), &said, Duration::ZERO)
                 .unwrap_err()

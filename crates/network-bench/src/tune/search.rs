@@ -115,8 +115,16 @@ impl<'a> Search<'a> {
         Change::of(chosen, self.rules, self.selection.as_ref())
     }
 
+    /// Runs a trial, and says why one that fails is not counted.
     fn run(&self, chosen: &Chosen) -> Result<Report, Failure> {
-        self.runner.run(&self.trial, &self.change(chosen))
+        let ended = self.runner.run(&self.trial, &self.change(chosen));
+        if let Err(Failure::Change(why)) = &ended {
+            let names = chosen.iter().map(|(&knob, &choice)| self.knobs[knob].choices[choice].name.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            let with = if names.is_empty() { "without a change".to_owned() } else { format!("with {names}") };
+            progress(&format!("a run {with} failed and does not count: {why}"));
+        }
+        ended
     }
 
     fn items(&self) -> &[Item] {
@@ -171,19 +179,16 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Finds out which choices of a setting fail, each in a run of its own.
+    /// Finds out which choices of a setting fail, each in a run of its own: one that ended early for another reason, such as a
+    /// launcher that was killed, works then.
     fn blame(&self, setting: &Chosen, all: &mut [Vec<Candidate>], what: String) -> Result<(), String> {
         for (&knob, &choice) in setting {
             let candidate = &mut all[knob][choice];
             candidate.failures += 1;
-            let alone = match setting.len() {
-                1 => Err(Failure::Change(what.clone())),
-                _ => self.run(&Chosen::from([(knob, choice)])),
-            };
-            match alone {
+            match self.run(&Chosen::from([(knob, choice)])) {
                 Err(Failure::All(what)) => return Err(what),
                 Err(Failure::Change(what)) => candidate.failed = Some(what),
-                // What failed once more only together with others is not worth the runs.
+                // What failed once more, and works alone, is not worth the runs.
                 Ok(_) if candidate.failures > 1 => candidate.failed = Some(what.clone()),
                 Ok(_) => {}
             }
