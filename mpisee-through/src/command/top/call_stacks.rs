@@ -48,18 +48,42 @@ pub struct ProcessStacks {
     pub asleep: Option<ProgramStack>,
     /// Why some are not known, or not resolved.
     pub problems: BTreeSet<String>,
-    /// True if one of these is that its memory cannot be read.
-    is_unreadable: bool,
     /// The operation that the process called most since the last look; `None` at the first one, and if it made no call.
     pub most_called: Option<MostCalled>,
 }
 
-impl ProcessStacks {
-    /// Returns whether another look may find more: whether the process made calls since the last one, but was in none that lasted until
-    /// its stack was read.
-    pub fn may_grow(&self, snapshot: &Snapshot) -> bool {
+/// The stacks of a process as addresses. To resolve them takes many times as long as to read them.
+#[derive(Default)]
+pub struct StackAddresses {
+    /// Of its calls, or why they cannot be read.
+    calls: Vec<(ActiveCall, Result<Vec<String>, String>)>,
+    asleep: Option<Vec<String>>,
+    /// The build IDs of the files on its stacks, by their paths when they were mapped.
+    build_ids: HashMap<String, Option<String>>,
+    /// See [`ProcessStacks::most_called`].
+    pub most_called: Option<MostCalledAt>,
+}
+
+/// The operation that a process called most since the last look, and the address of the site with most of these calls.
+pub struct MostCalledAt {
+    operation: Operation,
+    calls: u64,
+    calls_there: u64,
+    address: Option<String>,
+}
+
+impl StackAddresses {
+    /// The number of calls whose stack was read, or cannot be.
+    pub fn calls(&self) -> usize {
+        self.calls.len()
+    }
+
+    /// Returns whether another look may find more: whether the process `is_calling` since the last one, but was in no call that lasted
+    /// until its stack was read.
+    pub fn may_grow(&self, snapshot: &Snapshot, is_calling: bool) -> bool {
         let of_frames = snapshot.active_calls.iter().filter(|call| call.frame.is_some()).count();
-        !self.is_unreadable && (self.calls.len() < of_frames || of_frames == 0 && self.most_called.is_some())
+        let is_readable = self.calls.iter().all(|(_, stack)| stack.is_ok());
+        is_readable && (self.calls.len() < of_frames || of_frames == 0 && is_calling)
     }
 }
 
@@ -87,51 +111,61 @@ impl CallStacks {
     }
 
     /// The operation that a process called most since the last look, of which the counts are kept for the next one.
-    pub fn most_called(&mut self, segment: &Segment, snapshot: &Snapshot) -> Option<MostCalled> {
+    pub fn most_called(&mut self, segment: &Segment, snapshot: &Snapshot) -> Option<MostCalledAt> {
         let counts = call_counts(snapshot);
         let before = self.counts.insert(segment.path.clone(), counts.clone())?;
         let (operation, calls, at, calls_there) = most_called(snapshot, &before, &counts)?;
         let address = at.site_number().and_then(|number| snapshot.sites.get(number as usize));
         let address = address.and_then(|site| address_of(snapshot, site.code));
-        let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
-        let stack = address.map(|address| functions(&address, symbols)).unwrap_or_default();
-        Some(MostCalled { operation, calls, calls_there, stack })
+        Some(MostCalledAt { operation, calls, calls_there, address })
     }
 
-    /// The stacks of a process whose segment was just read. Of a call that ends meanwhile none is known.
-    pub fn of(&mut self, segment: &Segment, snapshot: &Snapshot) -> ProcessStacks {
-        let mut known = ProcessStacks::default();
+    /// Reads the stacks of a process whose segment was just read. Of a call that ends meanwhile none is known.
+    pub fn read(&mut self, segment: &Segment, snapshot: &Snapshot) -> StackAddresses {
+        let mut read = StackAddresses::default();
         if !segment.is_running {
-            return known;
+            return read;
         }
-        let (mut read, mut asleep) = (Vec::new(), None);
-        let mut build_ids = HashMap::new();
         let is_here = snapshot.namespace == process::namespace();
         let elsewhere = || Err("it runs in another container; ask inside of that".to_owned());
         match if is_here { self.reader.of(snapshot.pid) } else { elsewhere() } {
-            Err(why) => read.extend(snapshot.active_calls.iter().map(|call| (*call, Err(why.clone())))),
+            Err(why) => read.calls.extend(snapshot.active_calls.iter().map(|call| (*call, Err(why.clone())))),
             Ok(mut stacks) => {
                 if snapshot.active_calls.is_empty() {
-                    asleep = (0..MOST_READINGS).find_map(|_| stacks.read_asleep());
+                    read.asleep = (0..MOST_READINGS).find_map(|_| stacks.read_asleep());
                 }
                 for call in &snapshot.active_calls {
                     let Some(frame) = call.frame else { continue };
-                    read.push((*call, stacks.read(frame)));
+                    read.calls.push((*call, stacks.read(frame)));
                 }
-                build_ids = stacks.build_ids;
+                read.build_ids = stacks.build_ids;
             }
         }
         let still = segment.read_now().map(|now| now.active_calls).unwrap_or_default();
-        read.retain(|(call, _)| still.contains(call));
+        read.calls.retain(|(call, _)| still.contains(call));
+        read.asleep = read.asleep.filter(|_| still.is_empty());
+        read
+    }
+
+    /// The functions and lines of stacks that were read with this snapshot.
+    pub fn resolve(&mut self, snapshot: &Snapshot, read: StackAddresses) -> ProcessStacks {
+        let mut known = ProcessStacks::default();
+        let StackAddresses { calls, asleep, build_ids, most_called } = read;
         let symbols = symbols_of(&mut self.symbols, &self.dirs, snapshot);
         for (path, build_id) in build_ids {
             build_id.iter().for_each(|build_id| symbols.add_build_id(&path, build_id));
         }
-        if let Some(addresses) = asleep.filter(|_| still.is_empty()) {
+        known.most_called = most_called.map(|most| MostCalled {
+            operation: most.operation,
+            calls: most.calls,
+            calls_there: most.calls_there,
+            stack: most.address.map(|address| functions(&address, symbols)).unwrap_or_default(),
+        });
+        if let Some(addresses) = asleep {
             let is_between = |binary: &str| self.wrappers.is_library(binary) || is_of_system(binary);
             known.asleep = Some(resolve(&addresses, symbols, is_between, &mut known.problems));
         }
-        for (call, stack) in read {
+        for (call, stack) in calls {
             match stack {
                 Ok(addresses) => {
                     let is_between = |binary: &str| self.wrappers.is_library(binary);
@@ -140,7 +174,6 @@ impl CallStacks {
                 }
                 // The segment has the call site.
                 Err(why) => {
-                    known.is_unreadable = true;
                     known.problems.insert(format!("rank {} has no stack: {why}", snapshot.world_rank));
                     let site = snapshot.code_of(&call).and_then(|code| address_of(snapshot, code));
                     let frames = site.map(|address| functions(&address, symbols)).unwrap_or_default();

@@ -89,6 +89,7 @@ pub fn job(more_s: f64) -> Job {
         stack_problems: BTreeSet::new(),
         is_joined: false,
         growth: None,
+        read_within_s: None,
     }
 }
 
@@ -198,4 +199,15 @@ fn scripts_get_the_same() {
     golden("top.csv", std::str::from_utf8(&rows).unwrap());
     let document = output::json(&JobDocument::new(&job(2.0), report(SortKey::Time))).unwrap();
     golden("top.json", std::str::from_utf8(&document).unwrap());
+}
+
+#[test]
+fn the_time_in_which_ranks_were_read_is_in_the_head() {
+    let page = Page { width: None, colour: false };
+    let now = Job { read_within_s: Some(0.0032), ..job(2.0) };
+    let report = Report::new(&job(0.0), &now, SortKey::Time, 5.0);
+    let line = "4 of 8 here: 0-3 (1 ended), read one after the other within 3.20 ms\n";
+    assert!(report.text(&now, page).contains(line), "{}", report.text(&now, page));
+    let document = serde_json::to_value(JobDocument::new(&now, report)).unwrap();
+    assert_eq!(document["read_within_s"].as_f64(), Some(0.0032));
 }

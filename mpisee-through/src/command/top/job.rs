@@ -1,11 +1,11 @@
 //! A job at one moment, read from the segments of its ranks on this node.
 
-use super::call_stacks::{CallStacks, ProcessStacks, ProgramStack};
+use super::call_stacks::{CallStacks, MostCalledAt, ProcessStacks, ProgramStack, StackAddresses};
 use super::growth::{CommGrowth, Growth};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
-use mpisee_collect::process;
+use mpisee_collect::process::{self, Seen};
 use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{CallLocation, Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
 use mpisee_profile::comm_name::is_one_per_process;
@@ -18,6 +18,7 @@ use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::Program;
 use mpisee_profile::{Operation, RankSet, Ticks, WorldRank};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
 
 /// A job at one moment.
 #[derive(Debug, Default)]
@@ -43,6 +44,8 @@ pub struct Job {
     pub is_joined: bool,
     /// Where readers on several nodes saw it, its growth since the look before of each.
     pub growth: Option<Growth>,
+    /// The time from the look at its first rank to that at its last one, which are looked at one after the other; of several that run here.
+    pub read_within_s: Option<f64>,
     /// True if it is of ranks that ended, each in its last state.
     pub is_last: bool,
     /// True if they did not all look at the same time, so that no two of their ranks need have been in their calls together.
@@ -84,8 +87,9 @@ pub struct Rank {
     pub most_called: Option<MostCalled>,
 }
 
-/// Looks at a rank whose calls are too short for its stack to be read.
-const MOST_LOOKS: usize = 5;
+/// Rounds of looks where calls are too short for their stacks to be read, and the time after which no further one begins.
+const MOST_ROUNDS: usize = 5;
+const LONGEST_ROUNDS: Duration = Duration::from_millis(500);
 
 impl Rank {
     /// Returns whether it completed `number` calls of an operation on a communicator.
@@ -150,21 +154,18 @@ impl Job {
     ) -> (Job, Vec<(&'w Segment, String)>) {
         let mut job = Job { size: world.size(), start_realtime_ns: u64::MAX, ..Job::default() };
         let mut unreadable = Vec::new();
-        // Stacks take long to read: counts are of one moment only if they are read before.
-        let first: Box<dyn Iterator<Item = _>> = match stacks {
-            Some(_) => Box::new(
-                world.segments().map(|segment| (segment, read(segment))).collect::<Vec<_>>().into_iter(),
-            ),
-            None => Box::new(world.segments().map(|segment| (segment, read(segment)))),
+        let looks: Box<dyn Iterator<Item = _>> = match stacks.as_deref_mut() {
+            Some(stacks) => Box::new(looks_with_stacks(world, stacks).into_iter()),
+            None => Box::new(looks(world)),
         };
-        for (segment, first) in first {
-            match first {
-                Ok(first) => {
-                    let (snapshot, clock, known) = match stacks.as_deref_mut() {
-                        Some(stacks) => with_stacks(segment, first, stacks),
-                        None => (first.0, first.1, ProcessStacks::default()),
-                    };
-                    job.add(segment, &snapshot, &clock, known);
+        let mut moments = Vec::new();
+        for (segment, look) in looks {
+            match look {
+                Ok(mut look) => {
+                    let read = std::mem::take(&mut look.stacks);
+                    let known = stacks.as_deref_mut().map(|stacks| stacks.resolve(&look.snapshot, read));
+                    job.add(segment, &look, known.unwrap_or_default());
+                    moments.extend(segment.is_running.then_some(look.at));
                 }
                 // One that is gone belongs to a rank that has left.
                 Err(_) if !segment.path.exists() => {}
@@ -174,6 +175,8 @@ impl Job {
         let header = world.segments().next().map(|segment| &segment.header);
         job.id = header.map_or((0, 0, 0), |header| (header.job, header.world_size, 0));
         job.id.2 = job.start_realtime_ns;
+        let ends = moments.iter().min().zip(moments.iter().max()).filter(|_| moments.len() > 1);
+        job.read_within_s = ends.map(|(first, last)| (*last - *first).as_secs_f64());
         (job, unreadable)
     }
 
@@ -184,8 +187,9 @@ impl Job {
         let mut job =
             Job { size: world.size(), start_realtime_ns: u64::MAX, is_last: true, ..Job::default() };
         for segment in world.ended() {
-            let Ok((snapshot, clock)) = read(segment) else { continue };
-            job.add(segment, &snapshot, &clock, ProcessStacks::default());
+            let Ok(look) = Look::now(segment) else { continue };
+            job.add(segment, &look, ProcessStacks::default());
+            let Look { snapshot, clock, .. } = look;
             let Some(rank) = job.ranks.get_mut(&snapshot.world_rank) else { continue };
             let site =
                 |active: &ActiveCall| snapshot.code_of(active).and_then(|code| snapshot.site_id(&code));
@@ -199,7 +203,8 @@ impl Job {
         job
     }
 
-    fn add(&mut self, segment: &Segment, snapshot: &Snapshot, clock: &Clock, stacks: ProcessStacks) {
+    fn add(&mut self, segment: &Segment, look: &Look, stacks: ProcessStacks) {
+        let Look { snapshot, clock, process, ran_ns, .. } = look;
         if self.ranks.is_empty() {
             self.program = snapshot.program.clone();
         }
@@ -216,7 +221,6 @@ impl Job {
             known.map(|(_, stack)| place_of(stack)).unwrap_or_default()
         };
         let names = names(snapshot);
-        let process = if segment.is_running { process::look_at(snapshot.pid) } else { None };
         let mut rank = Rank {
             pid: snapshot.pid,
             host: snapshot.host.clone(),
@@ -228,7 +232,7 @@ impl Job {
             traffic: Traffic::default(),
             is_stopped: process.as_ref().is_some_and(|seen| seen.stopped),
             wants_core: process.as_ref().is_some_and(|seen| seen.wants_core),
-            ran_ns: process.as_ref().and_then(|_| process::ran_ns(snapshot.pid)),
+            ran_ns: *ran_ns,
             may_act_unseen: snapshot.program.thread_level == "multiple"
                 || snapshot.not_seen.iter().any(|&calls| calls > 0),
             is_still: false,
@@ -355,29 +359,76 @@ fn idle_since(snapshot: &Snapshot) -> Option<Ticks> {
     returns?.into_iter().max()
 }
 
-/// The first look at a process, or a later one at which its stacks could be read, with these.
-fn with_stacks(
-    segment: &Segment,
-    first: (Snapshot, Clock),
+/// A look at a process.
+struct Look {
+    snapshot: Snapshot,
+    clock: Clock,
+    at: Instant,
+    /// While it runs.
+    process: Option<Seen>,
+    ran_ns: Option<u64>,
+    stacks: StackAddresses,
+}
+
+impl Look {
+    fn now(segment: &Segment) -> Result<Look> {
+        let (snapshot, clock) = read(segment)?;
+        let at = Instant::now();
+        let process = if segment.is_running { process::look_at(snapshot.pid) } else { None };
+        let ran_ns = process.and_then(|_| process::ran_ns(snapshot.pid));
+        Ok(Look { snapshot, clock, at, process, ran_ns, stacks: StackAddresses::default() })
+    }
+}
+
+/// A look at each process, one right after the other.
+fn looks(world: &WorldSegments) -> impl Iterator<Item = (&Segment, Result<Look>)> {
+    world.segments().map(|segment| (segment, Look::now(segment)))
+}
+
+/// The same with stacks, which are resolved later: the calls of ranks are shown beside each other, so that all are of one round of looks.
+/// If calls end before their stacks are read, there are more rounds, and that with most stacks counts.
+fn looks_with_stacks<'w>(
+    world: &'w WorldSegments,
     stacks: &mut CallStacks,
-) -> (Snapshot, Clock, ProcessStacks) {
-    let most_called = stacks.most_called(segment, &first.0);
-    let mut known = stacks.of(segment, &first.0);
-    known.most_called = most_called;
-    let (mut snapshot, mut clock) = first;
-    let mut looks = 1;
-    while looks < MOST_LOOKS && known.may_grow(&snapshot) {
-        looks += 1;
-        let Ok((later, now)) = read(segment) else { break };
-        let found = stacks.of(segment, &later);
-        if found.calls.len() > known.calls.len() {
-            let most_called = known.most_called.take();
-            known = found;
-            known.most_called = most_called;
-            (snapshot, clock) = (later, now);
+) -> Vec<(&'w Segment, Result<Look>)> {
+    let begin = Instant::now();
+    let round = |stacks: &mut CallStacks| {
+        let mut all: Vec<_> = looks(world).collect();
+        for (segment, look) in &mut all {
+            if let Ok(look) = look {
+                look.stacks = stacks.read(segment, &look.snapshot);
+            }
+        }
+        all
+    };
+    let mut best = round(stacks);
+    let most_called: Vec<Option<MostCalledAt>> = best
+        .iter()
+        .map(|(segment, look)| stacks.most_called(segment, &look.as_ref().ok()?.snapshot))
+        .collect();
+    let known = |all: &[(&Segment, Result<Look>)]| -> usize {
+        all.iter().flat_map(|(_, look)| look).map(|look| look.stacks.calls()).sum()
+    };
+    let may_grow = |((_, look), most): (&(&Segment, Result<Look>), &Option<MostCalledAt>)| {
+        look.as_ref().is_ok_and(|look| look.stacks.may_grow(&look.snapshot, most.is_some()))
+    };
+    let mut rounds = 1;
+    while rounds < MOST_ROUNDS
+        && begin.elapsed() < LONGEST_ROUNDS
+        && best.iter().zip(&most_called).any(may_grow)
+    {
+        rounds += 1;
+        let later = round(stacks);
+        if known(&later) > known(&best) {
+            best = later;
         }
     }
-    (snapshot, clock, known)
+    for ((_, look), most_called) in best.iter_mut().zip(most_called) {
+        if let Ok(look) = look {
+            look.stacks.most_called = most_called;
+        }
+    }
+    best
 }
 
 /// Everything in a segment, and the clock of its process.

@@ -10,7 +10,7 @@ use crate::line_breaks;
 use crate::output::{Page, printable};
 use crate::sheet::Sheet;
 use crate::short_names::library_version;
-use crate::units::{natural_order, to_nine_decimals};
+use crate::units::{natural_order, time, to_nine_decimals};
 use clap::ValueEnum;
 use mpisee_collect::segments::{CallLocation, CurrentCall, First, Partner, Tag, With, short_seconds};
 use mpisee_profile::run::{WITHOUT_MPI, rfc3339};
@@ -114,6 +114,9 @@ impl Report {
         let mut ranks = format!("{} of {} {where_from}: {here}", here.len(), job.size);
         if ended > 0 {
             ranks += &format!(" ({ended} ended)");
+        }
+        if let Some(within_s) = job.read_within_s {
+            ranks += &format!(", read one after the other within {}", time(within_s));
         }
         let mpi = match program.library == WITHOUT_MPI {
             true => program.library.clone(),
@@ -252,6 +255,9 @@ pub struct JobDocument {
     /// The interval of the rates; where nodes were looked at in different ones, the longest.
     interval_s: f64,
     recording_was_off: bool,
+    /// From the look at the first of several ranks to that at the last one; left out where readers on several nodes saw them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read_within_s: Option<f64>,
     share_of_time: f64,
     interval_share_of_time: f64,
     communicators: Vec<Row>,
@@ -534,6 +540,7 @@ impl JobDocument {
             elapsed_s: to_nine_decimals(job.elapsed_s),
             interval_s: to_nine_decimals(report.interval_s),
             recording_was_off: job.recording_was_off,
+            read_within_s: job.read_within_s.map(to_nine_decimals),
             share_of_time: to_nine_decimals(report.mpi_share),
             interval_share_of_time: to_nine_decimals(report.interval_mpi_share),
             stack_problems: job.stack_problems.iter().cloned().collect(),
