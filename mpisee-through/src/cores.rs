@@ -144,7 +144,8 @@ pub fn is_lacking(row: &RankRow) -> bool {
     share(row).is_some_and(|share| lacks(share, row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)))
 }
 
-fn lacks(share: f64, wait_s: f64) -> bool {
+/// Returns whether a rank that waited so long for a core, which is this share of its time, lacked one.
+pub fn lacks(share: f64, wait_s: f64) -> bool {
     share >= LACKING_FROM && wait_s >= LEAST_WAIT_S
 }
 
@@ -351,7 +352,7 @@ impl NodeLack {
 }
 
 /// `48 to 52 %`.
-fn range(least: f64, most: f64) -> String {
+pub fn range(least: f64, most: f64) -> String {
     match [least, most].map(whole_percent) {
         [least, most] if least == most => format!("{most} %"),
         [least, most] => format!("{least} to {most} %"),

@@ -52,16 +52,16 @@ pub fn online() -> Option<NonZero<u32>> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Thread {
     id: libc::pid_t,
-    times: Option<Times>,
+    times: Option<CoreTimes>,
 }
 
 /// The numbers of `/proc/PID/task/TID/schedstat` of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Times {
+pub struct CoreTimes {
     /// On a core.
-    ran_ns: u64,
+    pub ran_ns: u64,
     /// Ready to run, without a core.
-    waited_ns: u64,
+    pub waited_ns: u64,
 }
 
 /// The threads of this process; none if they cannot be listed.
@@ -75,13 +75,18 @@ fn threads() -> Vec<Thread> {
     entries.flatten().filter_map(thread).collect()
 }
 
+/// The times of the first thread of a process; `None` where the kernel does not count.
+pub fn of_first_thread(pid: u32) -> Option<CoreTimes> {
+    parse_schedstat(&fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?)
+}
+
 /// Nanoseconds on a core and without one; the third number, of how often the thread got a core, is 0 where the kernel does
 /// not count, as are the others.
-fn parse_schedstat(text: &str) -> Option<Times> {
+fn parse_schedstat(text: &str) -> Option<CoreTimes> {
     let numbers: Vec<u64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     match numbers[..] {
         [0, 0, 0] => None,
-        [ran_ns, waited_ns, _] => Some(Times { ran_ns, waited_ns }),
+        [ran_ns, waited_ns, _] => Some(CoreTimes { ran_ns, waited_ns }),
         _ => None,
     }
 }
@@ -160,7 +165,7 @@ mod tests {
     fn waits_are_summed_over_threads_and_unknown_without_one() {
         let thread = |id, times: Option<(u64, u64)>| Thread {
             id,
-            times: times.map(|(ran_ns, waited_ns)| Times { ran_ns, waited_ns }),
+            times: times.map(|(ran_ns, waited_ns)| CoreTimes { ran_ns, waited_ns }),
         };
         let threads = [thread(7, Some((1000, 5))), thread(8, None), thread(9, Some((10, 8)))];
         assert_eq!(wait_ns(&threads), Some(13));

@@ -44,12 +44,6 @@ pub fn runs(pid: u32, start: u64) -> bool {
     look_at(pid).is_some_and(|seen| !seen.ended && seen.start == start)
 }
 
-/// For how long its first thread has run, in nanoseconds, by `/proc/PID/schedstat`; `None` where the kernel does not say.
-pub fn ran_ns(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
-}
-
 /// From `/proc/PID/stat` (proc(5)). The second field is the program's name in parentheses, with any bytes in it.
 fn parse_stat(stat: &[u8]) -> Option<Seen> {
     let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;

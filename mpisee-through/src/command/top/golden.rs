@@ -2,8 +2,10 @@
 
 use super::comm_table::MOST_COMMS;
 use super::job::{Comm, Job, Rank};
+use super::part::{self, NodeReport};
 use super::report::{JobDocument, Report, SortKey};
 use crate::output::{self, Page};
+use mpisee_collect::process::cpu::CoreTimes;
 use mpisee_collect::segments::{CallLocation, CurrentCall, Partner, Tag, With};
 use mpisee_profile::segment::active_call::CurrentFunction;
 use mpisee_profile::segment::snapshot::Program;
@@ -199,6 +201,32 @@ fn scripts_get_the_same() {
     golden("top.csv", std::str::from_utf8(&rows).unwrap());
     let document = output::json(&JobDocument::new(&job(2.0), report(SortKey::Time))).unwrap();
     golden("top.json", std::str::from_utf8(&document).unwrap());
+}
+
+#[test]
+fn ranks_without_a_core_are_named_with_their_part_of_the_interval() {
+    let crowded = |more_s: f64| {
+        let mut job = job(more_s);
+        for (rank, share) in [(0, 0.48), (1, 0.26), (2, 0.04)] {
+            let core_times = CoreTimes { ran_ns: 7, waited_ns: 11 + (share * more_s * 1e9) as u64 };
+            job.ranks.get_mut(&WorldRank::new(rank)).unwrap().core_times = Some(core_times);
+        }
+        job
+    };
+    let page = Page { width: None, colour: false };
+    let (before, now) = (crowded(0.0), crowded(2.0));
+    let part = NodeReport::new(0, "n1".to_owned(), 0, 0..1, [(&before, &now)], Vec::new());
+    let joined = part::joined(vec![part]).unwrap();
+    for (before, now) in [(&before, &now), (&joined[0].0, &joined[0].1)] {
+        let report = Report::new(before, now, SortKey::Time, 5.0);
+        let text = report.text(now, page);
+        let line = "\nCores      Ranks 0-1 waited for a CPU core 26 to 48 % of the last 2.0 s\n";
+        assert!(text.contains(line), "{text}");
+        let document = serde_json::to_value(JobDocument::new(now, report)).unwrap();
+        let shares = [0, 1, 2, 3].map(|rank| document["processes"][rank]["no_core_share"].as_f64());
+        assert_eq!(shares, [Some(0.48), Some(0.26), Some(0.04), None]);
+    }
+    assert!(!Report::new(&now, &now, SortKey::Time, 5.0).text(&now, page).contains("Cores"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::growth::{CommGrowth, Growth};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
+use mpisee_collect::process::cpu::{CoreTimes, of_first_thread};
 use mpisee_collect::process::{self, Seen};
 use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{CallLocation, Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
@@ -75,8 +76,8 @@ pub struct Rank {
     pub is_stopped: bool,
     /// True if its first thread is ready to run, or cannot be interrupted.
     pub wants_core: bool,
-    /// For how long that has run, in nanoseconds, if that is known.
-    pub ran_ns: Option<u64>,
+    /// For how long that has run, and was ready to run without a core, if that is known.
+    pub core_times: Option<CoreTimes>,
     /// True if it did nothing between two looks, as the reader of its node found.
     pub is_still: bool,
     /// Of a rank in no call, seconds since its last one returned, if that is known.
@@ -102,7 +103,8 @@ impl Rank {
     fn is_as(&self, earlier: &Rank) -> bool {
         let calls =
             |rank: &Rank| -> Vec<_> { rank.calls.iter().map(|call| (call.call, call.since)).collect() };
-        let had_no_core = self.wants_core && self.ran_ns.is_some() && self.ran_ns == earlier.ran_ns;
+        let ran_ns = |rank: &Rank| rank.core_times.map(|times| times.ran_ns);
+        let had_no_core = self.wants_core && ran_ns(self).is_some() && ran_ns(self) == ran_ns(earlier);
         self.pid == earlier.pid
             && !self.is_stopped
             && !earlier.is_stopped
@@ -204,7 +206,7 @@ impl Job {
     }
 
     fn add(&mut self, segment: &Segment, look: &Look, stacks: ProcessStacks) {
-        let Look { snapshot, clock, process, ran_ns, .. } = look;
+        let Look { snapshot, clock, process, core_times, .. } = look;
         if self.ranks.is_empty() {
             self.program = snapshot.program.clone();
         }
@@ -232,7 +234,7 @@ impl Job {
             traffic: Traffic::default(),
             is_stopped: process.as_ref().is_some_and(|seen| seen.stopped),
             wants_core: process.as_ref().is_some_and(|seen| seen.wants_core),
-            ran_ns: *ran_ns,
+            core_times: *core_times,
             may_act_unseen: snapshot.program.thread_level == "multiple"
                 || snapshot.not_seen.iter().any(|&calls| calls > 0),
             is_still: false,
@@ -329,7 +331,13 @@ impl Job {
             .ranks
             .iter()
             .map(|(number, rank)| rank.thread_s - before.ranks.get(number).map_or(0.0, |old| old.thread_s));
-        Growth { interval_s, thread_seconds: per_second(more_s.sum()), comms }
+        let no_core = self.ranks.iter().filter_map(|(&number, rank)| {
+            let [old, new] = [before.ranks.get(&number)?.core_times?, rank.core_times?];
+            let waited_s = new.waited_ns.saturating_sub(old.waited_ns) as f64 * 1e-9;
+            Some((number, per_second(waited_s).min(1.0)))
+        });
+        let no_core = no_core.collect();
+        Growth { interval_s, thread_seconds: per_second(more_s.sum()), comms, no_core }
     }
 
     /// Seconds of all ranks here, of each of their threads that call MPI.
@@ -366,7 +374,7 @@ struct Look {
     at: Instant,
     /// While it runs.
     process: Option<Seen>,
-    ran_ns: Option<u64>,
+    core_times: Option<CoreTimes>,
     stacks: StackAddresses,
 }
 
@@ -375,8 +383,8 @@ impl Look {
         let (snapshot, clock) = read(segment)?;
         let at = Instant::now();
         let process = if segment.is_running { process::look_at(snapshot.pid) } else { None };
-        let ran_ns = process.and_then(|_| process::ran_ns(snapshot.pid));
-        Ok(Look { snapshot, clock, at, process, ran_ns, stacks: StackAddresses::default() })
+        let core_times = process.and_then(|_| of_first_thread(snapshot.pid));
+        Ok(Look { snapshot, clock, at, process, core_times, stacks: StackAddresses::default() })
     }
 }
 

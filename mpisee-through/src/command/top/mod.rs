@@ -59,8 +59,8 @@ KEYS:
 /// Running jobs: where each rank is, and who is missing from a collective
 ///
 /// Reads the counters that ranks on this node keep in memory, at no cost for the ranks. Ranks are
-/// read one after the other; the head says within which time. Ranks at the same place share a line.
-/// If ranks have been in a collective for --hang or longer, a line
+/// read one after the other; the head says within which time, and who lacked a core. Ranks at the
+/// same place share a line. If ranks have been in a collective for --hang or longer, a line
 /// says who is in it and who is missing.
 ///
 /// HERE is the number of members on this node. Calls/s and Volume/s are rates since the last

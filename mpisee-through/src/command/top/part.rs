@@ -4,6 +4,7 @@ use super::job::{Comm, Job, Rank};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::{Context, Result, bail};
+use mpisee_collect::process::cpu::CoreTimes;
 use mpisee_collect::segments::{CallLocation, CurrentCall, With};
 use mpisee_profile::rows::MOST_PROCESSES;
 use mpisee_profile::segment::active_call::CurrentFunction;
@@ -79,6 +80,9 @@ struct PartRank {
     /// See [`Rank::thread_s`].
     thread_s: f64,
     thread_before_s: f64,
+    /// Of [`Rank::core_times`] those without a core, at the look before and now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    waited_ns: Option<[u64; 2]>,
     may_act_unseen: bool,
     is_stopped: bool,
     is_still: bool,
@@ -234,7 +238,7 @@ impl PartJob {
         let ranks = now.ranks.iter().map(|(&rank, state)| {
             let earlier = before.ranks.get(&rank).filter(|_| is_another);
             let is_still = still.contains(&rank);
-            PartRank::new(rank, state, earlier.unwrap_or(state).thread_s, is_still, &mut names)
+            PartRank::new(rank, state, earlier.unwrap_or(state), is_still, &mut names)
         });
         let ranks = ranks.collect();
         PartJob {
@@ -287,7 +291,9 @@ impl PartJob {
                 bail!("it has rank {} of {}", rank.rank, self.size);
             }
             let number = WorldRank::new(rank.rank);
-            before.ranks.insert(number, Rank { thread_s: rank.thread_before_s, ..Rank::default() });
+            let core_times = rank.waited_ns.map(|[waited_ns, _]| CoreTimes { ran_ns: 0, waited_ns });
+            let earlier = Rank { thread_s: rank.thread_before_s, core_times, ..Rank::default() };
+            before.ranks.insert(number, earlier);
             now.ranks.insert(number, rank.state(&names)?);
         }
         now.growth = Some(now.growth_since(&before));
@@ -325,7 +331,7 @@ impl PartComm {
 }
 
 impl PartRank {
-    fn new(rank: WorldRank, state: &Rank, thread_before_s: f64, is_still: bool, names: &mut Names) -> Self {
+    fn new(rank: WorldRank, state: &Rank, before: &Rank, is_still: bool, names: &mut Names) -> Self {
         let call = |current: &CurrentCall, names: &mut Names| PartCall {
             call: current.call.name().to_owned(),
             comm: current.comm.as_ref().map(|(id, name)| (id.get(), names.number(name))),
@@ -344,7 +350,11 @@ impl PartRank {
             ended: state.ended,
             elapsed_s: state.elapsed_s,
             thread_s: state.thread_s,
-            thread_before_s,
+            thread_before_s: before.thread_s,
+            waited_ns: before
+                .core_times
+                .zip(state.core_times)
+                .map(|(old, new)| [old.waited_ns, new.waited_ns]),
             may_act_unseen: state.may_act_unseen,
             is_stopped: state.is_stopped,
             is_still,
@@ -381,6 +391,7 @@ impl PartRank {
             ended: self.ended,
             elapsed_s: self.elapsed_s,
             thread_s: self.thread_s,
+            core_times: self.waited_ns.map(|[_, waited_ns]| CoreTimes { ran_ns: 0, waited_ns }),
             may_act_unseen: self.may_act_unseen,
             is_stopped: self.is_stopped,
             is_still: self.is_still,

@@ -6,6 +6,7 @@ use super::groups::{MostCalledBy, RankGroup, groups};
 use super::hang::{Hang, hangs, line};
 use super::job::Job;
 use super::roll;
+use crate::cores;
 use crate::line_breaks;
 use crate::output::{Page, printable};
 use crate::sheet::Sheet;
@@ -17,6 +18,7 @@ use mpisee_profile::run::{WITHOUT_MPI, rfc3339};
 use mpisee_profile::{RankSet, WorldRank};
 use serde::Serialize;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 /// Order of communicators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -45,6 +47,8 @@ pub struct Report {
     /// Part of the time of all ranks here that was in MPI: in all, and in the interval.
     pub mpi_share: f64,
     pub interval_mpi_share: f64,
+    /// The part of the interval in which ranks had no core, as [`Growth::no_core`](super::growth::Growth).
+    pub no_core: BTreeMap<WorldRank, f64>,
 }
 
 impl Report {
@@ -97,7 +101,20 @@ impl Report {
             interval_s,
             mpi_share,
             interval_mpi_share,
+            no_core: growth.no_core.clone(),
         }
+    }
+
+    /// The ranks that lacked a core in the interval, as of [`cores::lack`] in a whole run, in a sentence.
+    fn lack(&self) -> Option<String> {
+        let lacks = |&(_, share): &(&WorldRank, &f64)| cores::lacks(*share, share * self.interval_s);
+        let lacking = || self.no_core.iter().filter(lacks);
+        let ranks: RankSet = lacking().map(|(&rank, _)| rank).collect();
+        let (least, most) = lacking()
+            .fold((1.0_f64, 0.0_f64), |(least, most), (_, &share)| (least.min(share), most.max(share)));
+        let (noun, last) = (if ranks.len() == 1 { "Rank" } else { "Ranks" }, short_seconds(self.interval_s));
+        let part = cores::range(least, most);
+        (!ranks.is_empty()).then(|| format!("{noun} {ranks} waited for a CPU core {part} of the last {last}"))
     }
 
     /// The communicators.
@@ -140,6 +157,7 @@ impl Report {
         if program.library == WITHOUT_MPI {
             lines.retain(|(heading, _)| *heading != "In MPI");
         }
+        lines.extend(self.lack().map(|sentence| ("Cores", sentence)));
         if job.recording_was_off {
             let what = "was off for a time, or is off; ranks that do not record show no MPI call";
             lines.push(("Recording", what.to_owned()));
@@ -427,6 +445,9 @@ struct ProcessDocument {
     /// Of a rank in no MPI call, seconds since its last one returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
+    /// The part of the interval in which its first thread was ready to run and had no core, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_core_share: Option<f64>,
     /// With `--stacks`, where its first thread sleeps, from the innermost function.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     asleep: Vec<String>,
@@ -524,6 +545,7 @@ impl JobDocument {
                 .map(|current| PlaceDocument::of(rank.to_string(), state.ended, Some(current), current.for_s))
                 .collect(),
             idle_s: state.idle_s.map(to_nine_decimals),
+            no_core_share: report.no_core.get(&rank).copied().map(to_nine_decimals),
             asleep: frames_of(state.asleep.as_ref()),
             most_called: state
                 .most_called
