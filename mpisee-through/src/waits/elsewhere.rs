@@ -28,10 +28,41 @@ pub struct MpiTimes {
 /// Late ranks that waited themselves, or may have.
 pub struct Elsewhere {
     pub ranks: Vec<u32>,
-    /// The communicator on which they waited longest, if that is known.
-    pub comm: Option<String>,
-    /// A sentence.
-    pub text: String,
+    /// Their waits, as far as these are measured.
+    pub waits: Option<MeasuredWaits>,
+    /// A sentence on those who were longer in calls of which the time alone is known.
+    pub longer: Option<String>,
+}
+
+/// Measured waits of late ranks in other operations.
+pub struct MeasuredWaits {
+    ranks: Vec<u32>,
+    all_s: f64,
+    /// The communicator and the operation in which they waited longest.
+    pub comm: String,
+    pub call: String,
+}
+
+impl MeasuredWaits {
+    /// `Rank 2 itself waited 1.01 s for others, above all in messages on W, and may be late because of this wait.`
+    pub fn sentence(&self) -> String {
+        let itself = if self.ranks.len() == 1 { "itself" } else { "themselves" };
+        let MeasuredWaits { ranks, all_s, comm, call } = self;
+        format!(
+            "{} {itself} waited {} for others, above all in {call} on {comm}, and may be late because of this wait.",
+            subject(ranks),
+            time(*all_s)
+        )
+    }
+
+    /// A sentence on two waits, each of which may be the reason for the other.
+    pub fn circle(&self, other: &MeasuredWaits) -> String {
+        let wait = |MeasuredWaits { ranks, all_s, comm, call }: &MeasuredWaits| {
+            let noun = if ranks.len() == 1 { "rank" } else { "ranks" };
+            format!("{noun} {} waited {}, above all in {call} on {comm}", rank_list(ranks), time(*all_s))
+        };
+        format!("These ranks may be late because of each other: {}; {}.", wait(self), wait(other))
+    }
 }
 
 /// How long a rank waited for others outside of the operation in which it is late, as far as measured.
@@ -55,11 +86,9 @@ pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewh
         let is_measured = waited_s > 0.0 && waited_s >= polls_s.max(MAY_EXPLAIN * more_s);
         if is_measured { &mut waited_there } else { &mut longer }.push(rank);
     }
-    let measured = measured_sentence(report, operation, &waited_there);
-    let (measured, comm) = measured.map_or((None, None), |(text, comm)| (Some(text), Some(comm)));
-    let texts: Vec<String> = measured.into_iter().chain(more.sentence(&longer)).collect();
+    let (waits, sentence) = (measured(report, operation, &waited_there), more.sentence(&longer));
     let ranks = [waited_there, longer].concat();
-    (!ranks.is_empty()).then(|| Elsewhere { ranks, comm, text: texts.join(" ") })
+    (!ranks.is_empty()).then_some(Elsewhere { ranks, waits, longer: sentence })
 }
 
 /// By how much the member is late in all calls together, in seconds: the time that it caused, by the number of those who waited.
@@ -88,22 +117,16 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
     waited
 }
 
-/// `Rank 2 itself waited 1.01 s for others, above all in messages on W, and may be late because of this
-/// wait.`, and the communicator.
-fn measured_sentence(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<(String, String)> {
+fn measured(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<MeasuredWaits> {
     let each: Vec<Waited<'_>> = ranks.iter().map(|&rank| waited(report, operation, rank)).collect();
-    let all_s: f64 = each.iter().map(|one| one.all_s).sum();
     let most = each.iter().filter_map(|one| one.most);
     let (one, _) = most.max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
-    let itself = if ranks.len() == 1 { "itself" } else { "themselves" };
-    let text = format!(
-        "{} {itself} waited {} for others, above all in {} on {}, and may be late because of this wait.",
-        subject(ranks),
-        time(all_s),
-        one.call,
-        one.comm
-    );
-    Some((text, one.comm.clone()))
+    Some(MeasuredWaits {
+        ranks: ranks.to_vec(),
+        all_s: each.iter().map(|one| one.all_s).sum(),
+        comm: one.comm.clone(),
+        call: one.call.clone(),
+    })
 }
 
 /// The time of members in other calls of MPI beside that of those who wait in the operation.
@@ -227,7 +250,7 @@ mod tests {
         assert_eq!(found.ranks, [2]);
         let expected = "Rank 2 itself waited 700 ms for others, above all in MPI_Allreduce on W_s1.2, and \
                         may be late because of this wait.";
-        assert_eq!(found.text, expected);
+        assert_eq!(found.waits.unwrap().sentence(), expected);
     }
 
     #[test]
@@ -252,7 +275,7 @@ mod tests {
         let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
         let expected = "Rank 2 was 900 ms longer in other MPI calls than the ranks that wait for it, above \
                         all in MPI_Iprobe on W. Waiting in these calls may be the reason for the delay.";
-        assert_eq!((found.ranks, found.text.as_str()), (vec![2], expected));
+        assert_eq!((found.ranks, found.longer.as_deref()), (vec![2], Some(expected)));
     }
 
     #[test]
@@ -263,7 +286,8 @@ mod tests {
         for place in [("W_d1", "MPI_Waitall"), ("W", "MPI_Test"), ("W", "MPI_Bcast")] {
             let other = report(vec![messages.clone()], &[(2, place.0, place.1, 0.9)]);
             let found = of(&other, &other.operations[0], &[2]).unwrap();
-            assert!(found.text.contains(&format!("{} on {}", place.1, place.0)), "{}", found.text);
+            let said = found.longer.unwrap();
+            assert!(said.contains(&format!("{} on {}", place.1, place.0)), "{said}");
         }
     }
 }

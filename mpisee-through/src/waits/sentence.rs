@@ -1,5 +1,6 @@
 //! Findings in the waits, as sentences.
 
+use super::elsewhere::MeasuredWaits;
 use super::messages::LateEnd;
 use super::{Estimate, Finding, Report, Waiting, elsewhere, rank_list};
 use crate::sheet::LARGE_SHARE;
@@ -17,8 +18,12 @@ pub struct Sentence {
     pub whom: String,
     /// The ranks among them that waited for others elsewhere, so that they may be late because of that.
     pub waited: Vec<u32>,
-    /// The communicator on which these waited longest, if that is known.
-    pub waited_on: Option<String>,
+    /// The waits of these, as far as they are measured.
+    pub waits: Option<MeasuredWaits>,
+    /// A sentence on longer calls of which the time alone is known, until it is in the text.
+    longer: Option<String>,
+    /// True if these and the ranks of another sentence may be late because of each other.
+    pub is_circle: bool,
     /// All waiting in the operation on the communicator, in seconds.
     pub waiting_s: f64,
     /// The part of the waiting that they caused.
@@ -70,7 +75,33 @@ pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> 
     all.retain(|one| one.share.is_none_or(|share| share >= LARGE_SHARE));
     all.retain(|one| one.ranks.is_empty() || one.ranks.iter().any(|&rank| takes(rank)));
     all.sort_by(|one, other| other.waiting_s.total_cmp(&one.waiting_s));
+    add_waits(&mut all);
     all
+}
+
+/// Adds to each text where its late ranks waited themselves. Two that may be late because of each other are said once.
+fn add_waits(all: &mut [Sentence]) {
+    let is_where = |one: &Sentence, other: &Sentence| {
+        let waits = one.waits.as_ref();
+        waits.is_some_and(|waits| (&waits.comm, &waits.call) == (&other.comm, &other.call))
+    };
+    let is_mutual = |one: usize, other: usize| {
+        let (one, other) = (&all[one], &all[other]);
+        is_where(one, other) && is_where(other, one) && one.ranks != other.ranks
+    };
+    let partners: Vec<Option<usize>> =
+        (0..all.len()).map(|at| (0..all.len()).find(|&other| is_mutual(at, other))).collect();
+    for (at, &partner) in partners.iter().enumerate() {
+        let waits = all[at].waits.as_ref();
+        let said = match partner {
+            None => waits.map(MeasuredWaits::sentence),
+            Some(other) if at < other => waits.zip(all[other].waits.as_ref()).map(|(one, it)| one.circle(it)),
+            Some(_) => None,
+        };
+        let one = &mut all[at];
+        one.is_circle = partner.is_some();
+        one.text.extend(said.into_iter().chain(one.longer.take()).map(|sentence| format!(" {sentence}")));
+    }
 }
 
 fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &Finding) -> Sentence {
@@ -90,8 +121,8 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     let caused = format!("{} {}", part_of(caused, waiting), of_waiting(operation, waiting));
     let (kind, text) = kind_and_text(report, operation, finding, &ranks, &caused);
     let elsewhere = elsewhere::of(report, operation, &distinct);
-    let (waited, waited_on, more) = elsewhere
-        .map_or_else(Default::default, |found| (found.ranks, found.comm, format!(" {}", found.text)));
+    let (waited, waits, longer) =
+        elsewhere.map_or_else(Default::default, |found| (found.ranks, found.waits, found.longer));
     Sentence {
         comm: operation.comm.clone(),
         call: operation.call.clone(),
@@ -99,10 +130,12 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
         whom: whom(report, finding, &ranks),
         ranks,
         waited,
-        waited_on,
+        waits,
+        longer,
+        is_circle: false,
         waiting_s: waiting.total,
         share,
-        text: text + &more,
+        text,
     }
 }
 

@@ -11,6 +11,10 @@ pub const THROUGH_ONE_RANK: &str = "through-one-rank";
 pub const UNEVEN_WORK: &str = "uneven-work";
 pub const WAITING: &str = "waiting";
 
+/// The advice where ranks may pass waiting on to each other.
+pub const CIRCLE: &str = "These ranks may be late because of each other, so the cause may be with any of them. \
+                          Compare the work of each before these calls with that of other ranks.";
+
 /// A finding with its cause.
 pub struct Caused {
     pub finding: Finding,
@@ -45,9 +49,13 @@ impl Caused {
 
     /// Adds one with the same cause.
     fn absorb(&mut self, other: Caused, facts: &Facts<'_>) {
+        self.absorb_as("Another finding has the same cause", other, facts);
+    }
+
+    fn absorb_as(&mut self, why: &str, other: Caused, facts: &Facts<'_>) {
         let (own, more) = (&mut self.finding, other.finding);
         own.evidence += &format!(
-            " Another finding has the same cause: {} ({}, {} of the run). {}",
+            " {why}: {} ({}, {} of the run). {}",
             more.what.trim_end_matches('.'),
             time(more.cost_s),
             percent(facts.share_of_run(more.cost_s)),
@@ -75,26 +83,39 @@ pub fn merge(mut all: Vec<Caused>, facts: &Facts<'_>) -> Vec<Finding> {
         }
     }
     let roots: Vec<usize> = (0..causes.len()).map(|at| root(&causes, at)).collect();
+    // What is no circle ends with a cause that has no source.
+    let is_circle: Vec<bool> = roots.iter().map(|&root| source(&causes, root).is_some()).collect();
     let mut all: Vec<Option<Caused>> = causes.into_iter().map(Some).collect();
     for (at, &root) in roots.iter().enumerate().filter(|&(at, &root)| at != root) {
         let passed_on = all[at].take();
-        if let (Some(root), Some(passed_on)) = (&mut all[root], passed_on) {
-            root.absorb(passed_on, facts);
+        match (&mut all[root], passed_on) {
+            (Some(root), Some(passed_on)) if is_circle[at] => {
+                root.absorb_as(
+                    "Another finding may be a cause of this one, and this one of it",
+                    passed_on,
+                    facts,
+                );
+                root.finding.advice = CIRCLE.to_owned();
+            }
+            (Some(root), Some(passed_on)) => root.absorb(passed_on, facts),
+            _ => {}
         }
     }
     all.into_iter().flatten().map(|one| one.finding).collect()
+}
+
+/// The cause that one passes on. Where no rank is named, those for whom it waited are no cause.
+fn source(causes: &[Caused], at: usize) -> Option<usize> {
+    let is_source =
+        |other: &Caused| !other.ranks.is_empty() && causes[at].sources.contains(&other.finding.about);
+    (0..causes.len()).find(|&other| other != at && is_source(&causes[other]))
 }
 
 /// The cause that others, one after the other, only pass on; of a circle of them the first.
 fn root(causes: &[Caused], at: usize) -> usize {
     let mut way = vec![at];
     while let Some(&last) = way.last() {
-        // Where no rank is named, those for whom it waited are no cause.
-        let is_source =
-            |other: &Caused| !other.ranks.is_empty() && causes[last].sources.contains(&other.finding.about);
-        let Some(source) = (0..causes.len()).find(|&other| other != last && is_source(&causes[other])) else {
-            return last;
-        };
+        let Some(source) = source(causes, last) else { return last };
         match way.iter().position(|&it| it == source) {
             // What leads into a circle is no part of it.
             Some(begin) => return way[begin..].iter().copied().min().unwrap_or(at),

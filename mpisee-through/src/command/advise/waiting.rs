@@ -5,7 +5,7 @@
 //! rule, only its sentence.
 
 use super::at;
-use super::cause::{Caused, WAITING};
+use super::cause::{CIRCLE, Caused, WAITING};
 use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::work::{self, Beside};
@@ -283,9 +283,10 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
             ),
             advice,
         };
-        let sources = self.all_sentences().filter_map(|one| one.waited_on.as_deref());
+        let sources = self.all_sentences().filter_map(|one| one.waits.as_ref());
         let passed_on = self.names_ranks() && self.may_only_pass_it_on() && !self.explains_by_work();
-        let sources = sources.filter(|_| passed_on).map(|comm| self.facts.family_of(comm).0.to_owned());
+        let sources = sources.filter(|_| passed_on);
+        let sources = sources.map(|waits| self.facts.family_of(&waits.comm).0.to_owned());
         Some(Caused { finding, ranks, parts_s: self.by_calls_s(), sources: sources.collect() })
     }
 
@@ -360,6 +361,9 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
                  or more. Check whether the work can be divided anew. Or find what is slow outside of MPI, \
                  such as input, output or the node."
             ),
+            Some(_) if self.may_only_pass_it_on() && self.all_sentences().any(|one| one.is_circle) => {
+                format!("{CIRCLE}{}", self.most_work())
+            }
             Some(_) if self.may_only_pass_it_on() => format!(
                 "Look first at the ranks for which {these_waited}: the cause may be with them. Ranks that \
                  stand out have a finding of their own.{}",

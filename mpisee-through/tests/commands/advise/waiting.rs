@@ -320,6 +320,39 @@ fn a_rank_that_passes_on_what_another_causes_is_one_finding() {
     assert!(said.contains("Another finding has the same cause: Other ranks wait for rank 2 on W"), "{said}");
 }
 
+/// Rank 2 waits for rank 3 on their pair, and rank 3 for rank 2 on the world, where the others do as well.
+fn circle() -> Builder {
+    let builder = on_one_node().comm("W_s1.2", "W", "MPI_Comm_split", "2-3", |_| {});
+    let late = |late: u32| move |_: u64, rank: u32| if rank == late { 0.05 } else { 0.0 };
+    let builder = arrive(builder, "W_s1.2", &[2, 3], "MPI_Allreduce", 40, late(3));
+    arrive(builder, "W", &ALL, "MPI_Barrier", 40, late(2))
+}
+
+#[test]
+fn ranks_that_may_be_late_because_of_each_other_are_said_once() {
+    let circle = circle().write();
+    let sentence = "These ranks may be late because of each other: rank 2 waited 2.00 s, above all in MPI_Allreduce on W_s1.2; \
+                    rank 3 waited 2.00 s, above all in MPI_Barrier on W.";
+    for command in ["waits", "advise"] {
+        let said = circle.run(&[command, "app.mpisee"]).exits(0).stdout.clone();
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(said.matches(sentence).count(), 1, "{said}");
+        assert!(!said.contains("may be late because of this wait"), "{said}");
+    }
+    let ran = circle.run(&["advise", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
+    let findings = document["findings"].as_array().unwrap();
+    let [finding] = &findings[..] else { panic!("{findings:?}") };
+    assert_eq!(finding["finding"], "Other ranks wait for rank 2 on W.");
+    let said = |part: &str| finding[part].as_str().unwrap().to_owned();
+    assert!(
+        said("try").starts_with("These ranks may be late because of each other, so the cause"),
+        "{finding}"
+    );
+    let other = "Another finding may be a cause of this one, and this one of it: Other ranks wait for rank 3 on W_s1.2";
+    assert!(said("evidence").contains(other), "{finding}");
+}
+
 #[test]
 fn ten_runs_in_which_a_rank_just_stands_out_or_just_not_have_one_rule() {
     // Rank 3 sends late to two others now and then, by another time in each run: in three messages
