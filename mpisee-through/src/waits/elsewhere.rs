@@ -25,6 +25,20 @@ pub struct MpiTimes {
     pub each_s: HashMap<u32, Vec<(Place, f64)>>,
 }
 
+impl MpiTimes {
+    /// The time of ranks in calls that test or probe for messages, in seconds, and the operation with most of it.
+    pub fn in_polls(&self, takes: impl Fn(u32) -> bool) -> Option<(f64, &str)> {
+        let mut by_call: BTreeMap<&str, f64> = BTreeMap::new();
+        for ([_, call], time_s) in self.each_s.iter().filter(|(rank, _)| takes(**rank)).flat_map(|(_, it)| it)
+        {
+            *by_call.entry(&self.calls[*call as usize]).or_default() += time_s;
+        }
+        by_call.retain(|call, _| Operation::from_name(call).is_some_and(is_poll));
+        let (&most, _) = by_call.iter().max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
+        Some((by_call.values().sum(), most))
+    }
+}
+
 /// Late ranks that waited themselves, or may have.
 pub struct Elsewhere {
     pub ranks: Vec<u32>,

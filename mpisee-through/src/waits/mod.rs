@@ -190,6 +190,13 @@ pub struct Report {
     pub cut_off: Option<ProfileError>,
 }
 
+impl Report {
+    /// The time of ranks in calls that test or probe for messages, in seconds, and the operation with most of it.
+    pub fn in_polls(&self, takes: impl Fn(u32) -> bool) -> Option<(f64, &str)> {
+        self.mpi.in_polls(takes)
+    }
+}
+
 /// Waiting below this part of the members' wall time is no finding.
 const LEAST_OF_RUN: f64 = 0.01;
 
@@ -492,7 +499,8 @@ fn is_begin_or_end(operation: Operation) -> bool {
 
 /// Returns whether a program may wait by such calls, one after the other, and samples do not show for whom.
 fn is_poll(operation: Operation) -> bool {
-    let asks = operation.kind() == OperationKind::Probe || operation.name().starts_with("MPI_Test");
+    let is_test = ["MPI_Test", "MPI_Request_get_status"].iter().any(|it| operation.name().starts_with(it));
+    let asks = operation.kind() == OperationKind::Probe || is_test;
     asks && Class::of(operation.name()).is_none()
 }
 

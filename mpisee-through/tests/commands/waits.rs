@@ -385,3 +385,47 @@ fn profiles_without_arrivals_are_named() {
     let ran = cut.run(&["waits", "app.mpisee"]);
     ran.exits(2).says(&["arrivals.csv", "line 2", "'x' is not a rank"]);
 }
+
+/// Each rank is last in a random eighth of the calls, by the same time.
+fn nobody_is_late() -> Builder {
+    let is_last = |number: u64, rank: u32| (random(number, 99) * 8.0) as u32 == rank;
+    Calls::default().add(Builder::new(8), |number, rank| if is_last(number, rank) { 5e-4 } else { 0.0 })
+}
+
+#[test]
+fn why_no_rank_stands_out_is_said() {
+    let profile = nobody_is_late().write();
+    let text = said(&profile, &[]);
+    let caused = text.split("caused the most, ").nth(1).and_then(|rest| rest.split(" %").next());
+    let caused: f64 = caused.and_then(|percent| percent.parse().ok()).unwrap_or_else(|| panic!("{text}"));
+    assert!((12.5..25.0).contains(&caused), "{text}");
+    assert!(text.contains("of the waiting. An even share is 12.5 %."), "{text}");
+    // All but for the noise of 20 µs arrive together: a calls' wait is 1 % of the 10 s at most.
+    let small = Calls { number: 512, one_in: 1, ..Calls::default() }.add(Builder::new(8), |_, _| 0.0);
+    let text = said(&small.write(), &[]);
+    assert!(
+        text.contains(
+            "No rank stands out: all waiting in each operation takes less than 1 % of the wall time."
+        ),
+        "{text}"
+    );
+}
+
+#[test]
+fn polling_is_named_with_the_command_that_shows_its_place() {
+    let polls = |probes_s: f64| {
+        (0..8).fold(nobody_is_late(), |builder, rank| {
+            let builder = builder.call("W", rank, "MPI_Iprobe", 9000, 0, probes_s);
+            builder.call("W", rank, "MPI_Test", 7000, 0, 0.25)
+        })
+    };
+    let text = said(&polls(3.75).write(), &[]);
+    let share = 100.0 * 32.0 / polls(3.75).ranks.iter().map(|row| row.mpi_s.0).sum::<f64>();
+    let expected = format!(
+        "{share:.1} % of the MPI time is in tests and probes, above all MPI_Iprobe. Samples do not show for whom ranks wait \
+         there. mpisee-through sites app.mpisee --call MPI_Iprobe shows where ranks poll."
+    );
+    assert!(text.contains(&expected), "{expected}: {text}");
+    let text = said(&polls(0.0).write(), &["--ranks", "2"]);
+    assert!(!text.contains("tests and probes"), "{text}");
+}

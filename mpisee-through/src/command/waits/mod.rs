@@ -112,6 +112,7 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
         Format::Table => {}
         Format::Csv | Format::Json => page.sheets.push(text::sheet(findings)),
     }
+    page.lead += &text::polling(&report, &view, &args.comms).unwrap_or_default();
     let caveats = caveats(&view, &report, takes);
     let mut answer = page.answer(&view, report.cut_off.take(), caveats);
     answer.next = next_step::line(view.profile(), "sites", "which lines of the program make these calls");

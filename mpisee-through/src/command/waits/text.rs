@@ -1,7 +1,10 @@
 //! The sentences of `waits`: what stands out, and what is not known.
 
+use crate::filter::CommFilter;
+use crate::next_step;
 use crate::sheet::{self, Head, LARGE_SHARE, Sheet, Value};
 use crate::units::{count, count_of, large_count, time};
+use crate::view::ProfileView;
 use crate::waits::sentence::{Doubt, Sentence, cycle};
 use crate::waits::{FEWEST, LeftOut, Report, Waiting, WithoutTimes, largest};
 use mpisee_profile::RankSet;
@@ -27,23 +30,7 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
         return "None of the chosen ranks stands out, but other ranks do.\n".to_owned();
     }
     if findings.is_empty() {
-        return match largest(report.operations.iter(), |member| member.caused) {
-            Some((rank, part)) if part > HALF => {
-                let doubt = Doubt::about(rank, report.operations.iter());
-                let why = doubt.map_or_else(String::new, |doubt| doubt.sentence);
-                let part = 100.0 * part;
-                format!(
-                    "No rank stands out for certain. Rank {rank} caused {part:.1} % of the waiting. {why}\n"
-                )
-            }
-            Some((rank, part)) => format!(
-                "No rank stands out: rank {rank} caused the most, {:.1} % of the waiting.\n",
-                100.0 * part
-            ),
-            None => "No rank stands out. No rank certainly causes much more waiting than others in \
-                     operations whose waiting is 1 % of the wall time or more.\n"
-                .to_owned(),
-        };
+        return nobody(report);
     }
     let share = named_share(report, findings);
     let mut lines = Vec::new();
@@ -59,6 +46,53 @@ pub fn lead(report: &Report, findings: &[Sentence], is_part: bool, limit: usize)
         lines.push(format!("{} left out; --all shows all.\n", count(more as u64, "more finding")));
     }
     lines.concat()
+}
+
+/// Why no rank stands out.
+fn nobody(report: &Report) -> String {
+    let known = || report.operations.iter().filter(|one| one.waiting.is_some());
+    let Some((rank, part)) = largest(known(), |member| member.caused) else {
+        return "No rank stands out: no waiting is known.\n".to_owned();
+    };
+    let ranks: BTreeSet<u32> = known().flat_map(|one| &one.members).map(|member| member.rank).collect();
+    let even = 1.0 / ranks.len() as f64;
+    let [percent, even_percent] = [part, even].map(|share| format!("{:.1} %", 100.0 * share));
+    match part {
+        _ if part > HALF => {
+            let doubt = Doubt::about(rank, report.operations.iter());
+            let why = doubt.map_or_else(String::new, |doubt| doubt.sentence);
+            format!("No rank stands out for certain. Rank {rank} caused {percent} of the waiting. {why}\n")
+        }
+        _ if known().all(|one| one.is_small) => {
+            "No rank stands out: all waiting in each operation takes less than 1 % of the wall time.\n"
+                .to_owned()
+        }
+        _ if part <= 2.0 * even => format!(
+            "No rank stands out: rank {rank} caused the most, {percent} of the waiting. An even share is \
+             {even_percent}.\n"
+        ),
+        _ => format!(
+            "No rank stands out: rank {rank} caused the most, {percent} of the waiting. The samples leave \
+             open whether this is chance, or waiting that the rank passes on.\n"
+        ),
+    }
+}
+
+/// The part of the MPI time in tests and probes from which on these are named.
+const MUCH_POLLING: f64 = 0.2;
+
+/// A line on the time in tests and probes, if it is much of the MPI time: samples do not show for whom ranks wait there.
+pub fn polling(report: &Report, view: &ProfileView, comms: &CommFilter) -> Option<String> {
+    let (time_s, call) = report.in_polls(|rank| comms.takes_rank(rank))?;
+    let share = time_s / view.processes().chosen_mpi_s(comms).max(f64::MIN_POSITIVE);
+    (share >= MUCH_POLLING).then(|| {
+        format!(
+            "{:.1} % of the MPI time is in tests and probes, above all {call}. Samples do not show for whom \
+             ranks wait there. mpisee-through sites {} --call {call} shows where ranks poll.\n",
+            100.0 * share,
+            next_step::shell_name(view.profile())
+        )
+    })
 }
 
 /// The part of all waiting that these findings are about, as far as they name ranks.
