@@ -41,6 +41,7 @@ mod output;
 mod own_cost;
 mod picture;
 mod placement;
+mod polls;
 mod processes;
 mod profile_folders;
 mod run_set;

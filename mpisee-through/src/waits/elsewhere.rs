@@ -8,10 +8,12 @@ use super::messages::Class;
 use super::{Report, Waiting, is_poll, rank_list};
 use crate::units::time;
 use mpisee_profile::{Operation, OperationKind};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// A rank may be late because it waited elsewhere for this part of the time by which it is late, or longer.
 const MAY_EXPLAIN: f64 = 0.5;
+/// The part of the time in other calls from which on tests and probes are named for all.
+const NEARLY_ALL: f64 = 0.95;
 
 /// A communicator and an operation, by their numbers.
 type Place = [u32; 2];
@@ -23,19 +25,35 @@ pub struct MpiTimes {
     pub calls: Vec<String>,
     /// By rank; in seconds.
     pub each_s: HashMap<u32, Vec<(Place, f64)>>,
+    /// Tests and probes in which ranks ended, or between which they may have ended: nobody is late because of these.
+    pub of_hang: HashSet<Place>,
+}
+
+/// The time of ranks in calls that test or probe for messages.
+pub struct InPolls<'r> {
+    /// In seconds.
+    pub time_s: f64,
+    /// The operation with most of it.
+    pub call: &'r str,
+    /// True if a hang may explain some of that operation's time.
+    pub may_be_of_hang: bool,
 }
 
 impl MpiTimes {
-    /// The time of ranks in calls that test or probe for messages, in seconds, and the operation with most of it.
-    pub fn in_polls(&self, takes: impl Fn(u32) -> bool) -> Option<(f64, &str)> {
-        let mut by_call: BTreeMap<&str, f64> = BTreeMap::new();
+    /// That of the ranks which `takes` takes; none if they made no such call.
+    pub fn in_polls(&self, takes: impl Fn(u32) -> bool) -> Option<InPolls<'_>> {
+        let mut by_call: BTreeMap<u32, f64> = BTreeMap::new();
         for ([_, call], time_s) in self.each_s.iter().filter(|(rank, _)| takes(**rank)).flat_map(|(_, it)| it)
         {
-            *by_call.entry(&self.calls[*call as usize]).or_default() += time_s;
+            *by_call.entry(*call).or_default() += time_s;
         }
-        by_call.retain(|call, _| Operation::from_name(call).is_some_and(is_poll));
+        by_call.retain(|&call, _| Operation::from_name(&self.calls[call as usize]).is_some_and(is_poll));
         let (&most, _) = by_call.iter().max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
-        Some((by_call.values().sum(), most))
+        Some(InPolls {
+            time_s: by_call.values().sum(),
+            call: &self.calls[most as usize],
+            may_be_of_hang: self.of_hang.iter().any(|[_, call]| *call == most),
+        })
     }
 }
 
@@ -179,9 +197,10 @@ impl<'r> MoreInMpi<'r> {
         more
     }
 
-    /// The time of a rank by places that are none of the operation's own.
+    /// The time of a rank by places that are none of the operation's own, and no hang may explain.
     fn places(&self, rank: u32) -> impl Iterator<Item = (Place, f64)> + '_ {
         let all = self.times.each_s.get(&rank).into_iter().flatten().copied();
+        let all = all.filter(|(place, _)| !self.times.of_hang.contains(place));
         all.filter(|&([comm, call], _)| !(self.own_calls[call as usize] && self.own_comms[comm as usize]))
     }
 
@@ -206,23 +225,28 @@ impl<'r> MoreInMpi<'r> {
     }
 
     /// `Rank 2 was 1.50 s longer in other MPI calls than the ranks that wait for it, above all in MPI_Barrier
-    /// on W_i1. Waiting in these calls may be the reason for the delay.`
+    /// on W_i1. Waiting in these calls may be the reason for the delay.` Tests and probes alone are named where
+    /// they are nearly all, or the ranks were less long in the rest.
     fn sentence(&self, ranks: &[u32]) -> Option<String> {
+        let sum = |of: &dyn Fn(u32) -> f64| ranks.iter().map(|&rank| of(rank)).sum::<f64>();
+        let [all_s, polls_s] = [sum(&|rank| self.all_s(rank)), sum(&|rank| self.in_polls_s(rank))];
+        let of_polls = polls_s >= NEARLY_ALL * all_s;
         let mut more_s: BTreeMap<Place, f64> = BTreeMap::new();
         for (place, time_s) in ranks.iter().flat_map(|&rank| self.places(rank)) {
             *more_s.entry(place).or_default() += time_s;
         }
+        more_s.retain(|place, _| !of_polls || self.is_poll_at(*place));
         let mean_s = |place: &Place| self.of_waiting_s.get(place).copied().unwrap_or(0.0);
         let count = ranks.len() as f64;
         let most = more_s.iter().map(|(place, time_s)| (place, time_s - count * mean_s(place)));
         let ([comm, call], _) = most.max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;
-        let all_s = ranks.iter().map(|&rank| self.all_s(rank)).sum::<f64>() / count;
         let (was, it) = if ranks.len() == 1 { ("was", "it") } else { ("were each", "them") };
         Some(format!(
-            "{} {was} {} longer in other MPI calls than the ranks that wait for {it}, above all in {} on {}. \
+            "{} {was} {} longer in {} than the ranks that wait for {it}, above all in {} on {}. \
              Waiting in these calls may be the reason for the delay.",
             subject(ranks),
-            time(all_s),
+            time(if of_polls { polls_s } else { all_s } / count),
+            if of_polls { "tests and probes" } else { "other MPI calls" },
             self.times.calls[*call as usize],
             self.times.comms[*comm as usize]
         ))
@@ -287,7 +311,23 @@ mod tests {
         ];
         let report = report(vec![on_world()], &times);
         let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
-        let expected = "Rank 2 was 900 ms longer in other MPI calls than the ranks that wait for it, above \
+        let expected = "Rank 2 was 900 ms longer in tests and probes than the ranks that wait for it, above \
+                        all in MPI_Iprobe on W. Waiting in these calls may be the reason for the delay.";
+        assert_eq!((found.ranks, found.longer.as_deref()), (vec![2], Some(expected)));
+    }
+
+    #[test]
+    fn polls_are_named_alone_where_the_rank_was_less_long_in_other_calls() {
+        let times = [
+            (0, "W", "MPI_Allgather", 2.0),
+            (1, "W", "MPI_Allgather", 2.0),
+            (2, "W", "MPI_Allgather", 0.5),
+            (2, "W", "MPI_Bcast", 0.1),
+            (2, "W", "MPI_Iprobe", 0.9),
+        ];
+        let report = report(vec![on_world()], &times);
+        let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
+        let expected = "Rank 2 was 900 ms longer in tests and probes than the ranks that wait for it, above \
                         all in MPI_Iprobe on W. Waiting in these calls may be the reason for the delay.";
         assert_eq!((found.ranks, found.longer.as_deref()), (vec![2], Some(expected)));
     }

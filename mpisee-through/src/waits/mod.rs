@@ -28,10 +28,12 @@ mod totals;
 
 use crate::filter::{CallFilter, CallPattern, CommFilter};
 use crate::group::{By, seconds};
+use crate::polls::may_be_of_hang;
 use crate::scan::{self, BadField, Fold, Peer};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use collective::{CallKey, Collective, Means, Silent};
+pub use elsewhere::InPolls;
 use elsewhere::MpiTimes;
 pub use estimate::{Estimate, FEWEST};
 use hashbrown::HashMap as Map;
@@ -191,8 +193,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The time of ranks in calls that test or probe for messages, in seconds, and the operation with most of it.
-    pub fn in_polls(&self, takes: impl Fn(u32) -> bool) -> Option<(f64, &str)> {
+    /// The time of ranks in calls that test or probe for messages.
+    pub fn in_polls(&self, takes: impl Fn(u32) -> bool) -> Option<InPolls<'_>> {
         self.mpi.in_polls(takes)
     }
 }
@@ -447,10 +449,15 @@ impl Calls {
             let operation = Operation::from_name(call).filter(|operation| !operation.is_nccl());
             let Some(operation) = operation else { continue };
             let time_s = seconds(cell.time_ns);
+            let may_be_of_hang = may_be_of_hang(call, comm, &view.run().ended_in);
             let of_messages = calls.of_messages.entry_ref(comm).or_default().entry(key.rank).or_default();
-            add_time(of_messages, operation, time_s);
+            match may_be_of_hang {
+                true => of_messages.probes_s += time_s,
+                false => add_time(of_messages, operation, time_s),
+            }
             if !is_begin_or_end(operation) {
                 calls.mpi.each_s.entry(key.rank).or_default().push(([key.comm, key.call], time_s));
+                calls.mpi.of_hang.extend(may_be_of_hang.then_some([key.comm, key.call]));
             }
             let is_chosen = view.processes().takes_comm(&filter.comms, comm) && filter.takes_call(call);
             if operation.kind() == OperationKind::Collective && is_chosen {

@@ -2,6 +2,7 @@
 
 mod dominating;
 pub mod gpu_far;
+mod killed;
 pub mod measured;
 mod nccl;
 mod places;
@@ -500,39 +501,6 @@ fn blocking_receives_are_not_what_tests_complete() {
     finds(&polls("MPI_Iprobe", 91), &[]);
     let probes = said(&polls("MPI_Iprobe", 90));
     assert!(probes.contains("8000 probes, mostly MPI_Iprobe, beside 800 receives on W."), "{probes}");
-}
-
-#[test]
-fn calls_that_a_hang_or_an_early_end_explains_are_no_finding() {
-    let ended = |builder: Builder, call: Option<&str>| {
-        builder.with(|profile| {
-            profile.run.complete = false;
-            profile.run.ended_in = vec![EndedIn {
-                ranks: "0-7".to_owned(),
-                call: call.map(str::to_owned),
-                comm: call.map(|_| "W".to_owned()),
-                ..EndedIn::default()
-            }];
-        })
-    };
-    let polls = || on(run(), "W", &ALL, "MPI_Test", 1000, 0, 0.2);
-    finds(&polls(), &["polling W"]);
-    finds(&ended(polls(), Some("MPI_Test")), &[]);
-    finds(&ended(polls(), None), &[]);
-    let killed = ended(on(polls(), "W", &ALL, "MPI_Isend", 10, 80, 0.01), Some("MPI_Test")).write();
-    let said = killed.run(&["advise", "app.mpisee"]).exits(0).stdout.replace('\n', " ");
-    let verdict = "95.2 % of the MPI time is in MPI_Test on W. Ranks ended in or between such calls, so a hang may explain \
-                   the time.";
-    assert!(said.contains(verdict) && !said.contains("largest"), "{said}");
-    finds(&ended(polls(), Some("MPI_Allreduce")), &["polling W"]);
-    let dups = |number: u32| {
-        let builder = on(run(), "W", &ALL, "MPI_Comm_dup", u64::from(number), 0, 0.001);
-        (0..number)
-            .fold(builder, |builder, n| builder.comm(&format!("W_d{n}"), "W", "MPI_Comm_dup", "0-7", |_| {}))
-    };
-    finds(&dups(8), &["creation W"]);
-    finds(&ended(dups(8), Some("MPI_Allreduce")), &[]);
-    finds(&ended(dups(16), Some("MPI_Allreduce")), &["creation W"]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::family_rows;
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{By, Cell, GroupKey, Groups, seconds};
 use crate::interrupted;
+use crate::polls::may_be_of_hang;
 use crate::processes::Processes;
 use crate::several_comms;
 use crate::shape::{self, Shape};
@@ -16,23 +17,8 @@ use crate::waits::{self, Report};
 use anyhow::Result;
 use mpisee_profile::comm_name::is_nccl;
 use mpisee_profile::rows::CommRow;
-use mpisee_profile::run::EndedIn;
 use mpisee_profile::{Operation, OperationKind, ProfileError};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-
-/// Calls that look for completed requests and return at once.
-pub const TESTING: [&str; 8] = [
-    "MPI_Request_get_status",
-    "MPI_Request_get_status_all",
-    "MPI_Request_get_status_any",
-    "MPI_Request_get_status_some",
-    "MPI_Test",
-    "MPI_Testall",
-    "MPI_Testany",
-    "MPI_Testsome",
-];
-/// Calls that look for messages and return at once.
-pub const PROBING: [&str; 2] = ["MPI_Improbe", "MPI_Iprobe"];
 
 /// Calls, bytes and time of one size class.
 #[derive(Clone, Copy, Debug, Default)]
@@ -171,7 +157,7 @@ pub struct Facts<'a> {
     pub network: Option<Comparison>,
     /// A sentence on a file beside the profile that cannot be read.
     pub unreadable_network: Option<String>,
-    /// Where in the program calls are made; nothing of a profile without call sites.
+    /// Where in the program calls are made that no hang may explain; nothing of a profile without call sites.
     pub places: Vec<PlaceSum>,
     pub cut_off: Option<ProfileError>,
 }
@@ -291,10 +277,12 @@ fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Result<Option<Repo
 }
 
 fn places(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PlaceSum>> {
-    match Sites::of(view, &SiteArgs::default(), &[])? {
-        Some(mut sites) => Ok(place_sums(view, &mut sites, filter)?.sums),
-        None => Ok(Vec::new()),
+    let Some(mut sites) = Sites::of(view, &SiteArgs::default(), &[])? else { return Ok(Vec::new()) };
+    let mut sums = place_sums(view, &mut sites, filter)?.sums;
+    for PlaceSum { call, comms, .. } in &mut sums {
+        comms.retain(|comm, _| !may_be_of_hang(call, comm, &view.run().ended_in));
     }
+    Ok(sums)
 }
 
 fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<String, Comm<'_>>) -> Vec<Named> {
@@ -318,16 +306,6 @@ fn named_families(view: &ProfileView, filter: &CommFilter, comms: &BTreeMap<Stri
         comms: vec![comm.name.clone()],
     }));
     families
-}
-
-/// Returns whether ranks ended in these calls, which return at once, or in no call, between two of them perhaps: then
-/// most of them may come from a hang.
-fn may_be_of_hang(call: &str, comm: &str, ended_in: &[EndedIn]) -> bool {
-    let is_here = |place: &EndedIn| match &place.call {
-        None => true,
-        Some(last) => last == call && place.comm.as_ref().is_none_or(|of| of == comm),
-    };
-    (TESTING.contains(&call) || PROBING.contains(&call)) && ended_in.iter().any(is_here)
 }
 
 /// Tests or probes on a communicator that no rule is about, since a hang may explain them.

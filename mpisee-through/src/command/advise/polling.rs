@@ -1,8 +1,9 @@
 //! The rule about polling: tests and probes that are made far more often than requests or messages are there to find.
 
 use super::at;
-use super::facts::{Facts, FamilyFacts, PROBING, TESTING, Used};
+use super::facts::{Facts, FamilyFacts, Used};
 use super::finding::{Finding, percent};
+use crate::polls::{PROBING, TESTING};
 use crate::units::{count, count_of};
 use mpisee_profile::Operation;
 

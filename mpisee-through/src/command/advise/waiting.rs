@@ -10,7 +10,7 @@ use super::facts::{Facts, FamilyFacts};
 use super::finding::{Finding, percent};
 use super::work::{self, Beside};
 use crate::units::{count, time};
-use crate::waits::messages::MESSAGES;
+use crate::waits::messages::{Class, MESSAGES};
 use crate::waits::sentence::{Doubt, Sentence, sentences};
 use crate::waits::{Estimate, FEWEST, Waiting, most_of_one};
 use mpisee_profile::{Operation, OperationKind, RankSet};
@@ -503,9 +503,10 @@ fn first_texts(sentences: &[Sentence]) -> Vec<String> {
     texts.chain((more > 0).then(others)).collect()
 }
 
+/// Returns whether the time in the call is in that of messages: not if it probes for a message that another call receives.
 fn is_call_of_messages(call: &str) -> bool {
     let kind = Operation::from_name(call).map(Operation::kind);
-    matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Completion | OperationKind::Probe))
+    Class::of(call).is_some() || matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Completion))
 }
 
 /// The operations on the communicators of a family whose waits were looked for.

@@ -6,7 +6,7 @@ use crate::sheet::{self, Head, LARGE_SHARE, Sheet, Value};
 use crate::units::{count, count_of, large_count, time};
 use crate::view::ProfileView;
 use crate::waits::sentence::{Doubt, Sentence, cycle};
-use crate::waits::{FEWEST, LeftOut, Report, Waiting, WithoutTimes, largest};
+use crate::waits::{FEWEST, InPolls, LeftOut, Report, Waiting, WithoutTimes, largest};
 use mpisee_profile::RankSet;
 use mpisee_profile::segment::streams::MOST_STREAMS;
 use std::collections::BTreeSet;
@@ -83,12 +83,16 @@ const MUCH_POLLING: f64 = 0.2;
 
 /// A line on the time in tests and probes, if it is much of the MPI time: samples do not show for whom ranks wait there.
 pub fn polling(report: &Report, view: &ProfileView, comms: &CommFilter) -> Option<String> {
-    let (time_s, call) = report.in_polls(|rank| comms.takes_rank(rank))?;
+    let InPolls { time_s, call, may_be_of_hang } = report.in_polls(|rank| comms.takes_rank(rank))?;
     let share = time_s / view.processes().chosen_mpi_s(comms).max(f64::MIN_POSITIVE);
+    let why = match may_be_of_hang {
+        true => "Ranks ended in or between such calls, so a hang may explain the time.",
+        false => "Samples do not show for whom ranks wait there.",
+    };
     (share >= MUCH_POLLING).then(|| {
         format!(
-            "{:.1} % of the MPI time is in tests and probes, above all {call}. Samples do not show for whom \
-             ranks wait there. mpisee-through sites {} --call {call} shows where ranks poll.\n",
+            "{:.1} % of the MPI time is in tests and probes, above all {call}. {why} mpisee-through sites {} \
+             --call {call} shows where ranks poll.\n",
             100.0 * share,
             next_step::shell_name(view.profile())
         )

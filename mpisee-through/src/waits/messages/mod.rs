@@ -33,7 +33,7 @@ pub struct Times {
     pub by_class_s: [f64; Class::COUNT],
     /// In calls that do not wait: those that start a message, test for one, or receive one that a probe has matched.
     pub other_s: f64,
-    /// In probes that match no message, of which the profile has no samples.
+    /// In probes that match no message, and in tests that a hang may explain: of these the profile has no samples.
     pub probes_s: f64,
     /// True if there are requests of collectives, files or windows, for which calls may wait as well.
     pub has_other_requests: bool,
