@@ -29,7 +29,6 @@ use mpisee_collect::RankTables;
 use mpisee_collect::files::{AggregateFiles, Files, ProfileFiles, parts};
 use mpisee_collect::form::AsText;
 use mpisee_collect::gpu::GpuPart;
-use mpisee_collect::left_rows::LeftRows;
 use mpisee_collect::nodes::Nodes;
 use mpisee_collect::overhead::call_ns;
 use mpisee_collect::process as identity;
@@ -312,7 +311,7 @@ fn leave_rows(world: &World, end: RunEnd) {
     let Ok((header, _)) = Snapshot::read_header(&world.segment) else { return };
     let sums = RunSums::of_header(&header, Some(end));
     if let Ok(own) = make_rows(world, end, &RankSet::default(), &sums) {
-        let _ = Left::leave_rows(&path, &LeftRows::new(own.sums.clone(), own.rows()));
+        let _ = Left::leave_rows(&path, own.sums.clone(), own.rows());
     }
 }
 

@@ -12,7 +12,7 @@ use mpisee_profile::segment::layout::call;
 use mpisee_profile::segment::snapshot::{Moment, Snapshot};
 use mpisee_profile::segment::{InstancesKey, SlotKey};
 use mpisee_profile::{CommRank, Operation, WorldRank};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// The rows of a rank.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl<F: Form> Arrivals<F> {
     pub(crate) fn new(snapshot: &Snapshot, names: &[String], end: Moment) -> Self {
         let mut counted: Vec<(SlotKey, InstancesKey)> = snapshot
             .counters
-            .keys()
-            .filter_map(|&key| match key.meaning() {
+            .iter()
+            .filter_map(|&(key, _)| match key.meaning() {
                 Some(Meaning::Instances(instances)) => Some((key, instances)),
                 _ => None,
             })
@@ -65,8 +65,8 @@ pub(crate) fn end_of_ended(snapshot: &Snapshot) -> Option<Moment> {
 }
 
 /// Calls and ticks of each operation on each communicator.
-fn calls(snapshot: &Snapshot) -> HashMap<InstancesKey, (u64, u64)> {
-    let mut sums: HashMap<InstancesKey, (u64, u64)> = HashMap::new();
+fn calls(snapshot: &Snapshot) -> BTreeMap<InstancesKey, (u64, u64)> {
+    let mut sums: BTreeMap<InstancesKey, (u64, u64)> = BTreeMap::new();
     for (key, values) in &snapshot.counters {
         let Some(Meaning::Call(key)) = key.meaning() else { continue };
         let Some((operation, _)) = snapshot.operation_at(key.operation) else { continue };
@@ -82,7 +82,7 @@ struct Rank<'s> {
     snapshot: &'s Snapshot,
     names: &'s [String],
     clock: NodeClock,
-    calls: HashMap<InstancesKey, (u64, u64)>,
+    calls: BTreeMap<InstancesKey, (u64, u64)>,
 }
 
 impl Rank<'_> {
@@ -90,7 +90,7 @@ impl Rank<'_> {
     fn add<F: Form>(&self, key: SlotKey, instances: InstancesKey, rows: &mut Arrivals<F>) -> Option<()> {
         let comm = self.names.get(instances.communicator.index())?;
         let operation = Operation::from_index(u64::from(instances.operation))?.name();
-        let values = self.snapshot.counters.get(&key)?;
+        let values = self.snapshot.values_of(key)?;
         let samples = self.snapshot.samples.get(&key).map_or(&[][..], Vec::as_slice);
         let (calls, ticks) = self.calls.get(&instances).copied().unwrap_or_default();
         let sum = values[ARRIVALS_CARRIED] as f64 * 2f64.powi(64) + values[ARRIVALS] as f64;

@@ -135,7 +135,8 @@ impl ProfileFiles {
         frames(piece).try_for_each(|frame| self.append_frame(&frame))
     }
 
-    fn append_frame(&mut self, frame: &Frame) -> Result<(), ProfileError> {
+    /// Appends a part of a piece.
+    pub(crate) fn append_frame(&mut self, frame: &Frame) -> Result<(), ProfileError> {
         let &Frame::Rows { table: number, is_last, text } = frame else { return Ok(()) };
         let Some(&table) = RankTable::ALL.get(usize::from(number)) else {
             let why = format!("a rank sent rows of table {number}, which this version does not have");

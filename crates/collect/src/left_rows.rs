@@ -5,53 +5,83 @@
 
 use crate::run::RunSums;
 use crate::wire::Message;
-use crate::wire::pieces::{Pieces, TABLES};
+use crate::wire::pieces::{Frame, TABLES};
+use mpisee_profile::ProfileError;
+use serde::{Deserialize, Serialize};
 use std::fs::File;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The rows of a rank that has arrived, where all others have, too.
+///
+/// The file has the length of its head in a word, the head, and the text of the tables.
 pub struct LeftRows {
     /// Its part in `run.json`.
     pub sums: RunSums,
-    /// Its rows as a piece, see [`crate::wire::pieces`].
-    pub rows: Vec<u8>,
+    bytes_of_tables: [u64; TABLES],
+    path: PathBuf,
+    /// The open file, read up to the first table.
+    file: File,
 }
 
-/// Bytes of each of the two lengths with which the file begins: of the sums, and of the rows.
-const LENGTH_BYTES: usize = size_of::<u64>();
+#[derive(Serialize, Deserialize)]
+struct Head {
+    sums: RunSums,
+    bytes_of_tables: [u64; TABLES],
+}
+
+impl Message for Head {}
+
+/// The most bytes that are copied at once.
+///
+/// PERF: so few bytes stay in the cache, and many rows take no more memory than few.
+const MOST_AT_ONCE: u64 = 1 << 18;
+
+/// Writes such a file, which was opened for that.
+pub fn write(file: File, sums: RunSums, tables: [&[u8]; TABLES]) -> io::Result<()> {
+    let head = Head { sums, bytes_of_tables: tables.map(|text| text.len() as u64) }.encode();
+    let mut file = BufWriter::new(file);
+    file.write_all(&(head.len() as u64).to_le_bytes())?;
+    file.write_all(&head)?;
+    tables.iter().try_for_each(|text| file.write_all(text))?;
+    file.flush()
+}
 
 impl LeftRows {
-    /// From the text of its tables.
-    pub fn new(sums: RunSums, parts: [&[u8]; TABLES]) -> LeftRows {
-        let mut rows = Vec::with_capacity(parts.iter().map(|text| text.len()).sum());
-        let mut pieces = Pieces::new(|piece: &[u8]| rows.extend_from_slice(piece));
-        pieces.put(parts);
-        pieces.finish();
-        LeftRows { sums, rows }
+    /// Begins to read such a file; `None` of one that is not whole.
+    pub fn open(path: PathBuf, mut file: File) -> Option<LeftRows> {
+        let bytes = file.metadata().ok()?.len();
+        let mut word = [0; size_of::<u64>()];
+        file.read_exact(&mut word).ok()?;
+        let bytes_of_head = u64::from_le_bytes(word);
+        let mut head = Vec::new();
+        (&file).take(bytes_of_head).read_to_end(&mut head).ok()?;
+        let Head { sums, bytes_of_tables } = Head::decode(&head).ok()?;
+        let parts = [word.len() as u64, bytes_of_head].into_iter().chain(bytes_of_tables);
+        let is_whole = parts.fold(0, u64::saturating_add) == bytes;
+        is_whole.then_some(LeftRows { sums, bytes_of_tables, path, file })
     }
 
-    /// Writes the file, which was opened for that.
-    pub fn write(&self, mut file: File) -> io::Result<()> {
-        let sums = self.sums.encode();
-        let lengths = [sums.len(), self.rows.len()].map(|length| (length as u64).to_le_bytes());
-        file.write_all(&[&lengths.concat()[..], &sums].concat())?;
-        file.write_all(&self.rows)
-    }
-
-    /// From the content of such a file; `None` of one that is not whole.
-    pub fn parse(mut content: Vec<u8>) -> Option<LeftRows> {
-        let length_at = |at: usize| {
-            let bytes = content.get(at..at + LENGTH_BYTES)?;
-            usize::try_from(u64::from_le_bytes(bytes.try_into().ok()?)).ok()
-        };
-        let (sums, rows) = (length_at(0)?, length_at(LENGTH_BYTES)?);
-        let begin = (2 * LENGTH_BYTES).checked_add(sums)?;
-        if begin.checked_add(rows)? != content.len() {
-            return None;
+    /// Reads the rows.
+    pub fn read(
+        mut self,
+        mut append: impl FnMut(&Frame) -> Result<(), ProfileError>,
+    ) -> Result<(), ProfileError> {
+        let mut text = Vec::new();
+        for (table, mut left) in (0..).zip(self.bytes_of_tables) {
+            while left > 0 {
+                text.resize(left.min(MOST_AT_ONCE) as usize, 0);
+                left -= text.len() as u64;
+                let read = self.file.read_exact(&mut text);
+                read.map_err(|source| ProfileError::File {
+                    path: self.path.clone(),
+                    action: "read",
+                    source,
+                })?;
+                append(&Frame::Rows { table, is_last: left == 0, text: &text })?;
+            }
         }
-        let sums = RunSums::decode(&content[2 * LENGTH_BYTES..begin]).ok()?;
-        Some(LeftRows { sums, rows: content.split_off(begin) })
+        Ok(())
     }
 }
 
@@ -74,20 +104,34 @@ mod tests {
 
     #[test]
     fn rows_are_read_back_if_they_are_whole() {
-        let text = "0,n1\n".repeat(30_000).into_bytes();
-        let mut parts = [&b""[..]; TABLES];
-        (parts[0], parts[TABLES - 1]) = (b"1,2\n", &text);
-        let left = LeftRows::new(RunSums { wall_ns: 4711, ..RunSums::default() }, parts);
+        let text = "0,n1\n".repeat(70_000).into_bytes();
+        let mut tables = [&b""[..]; TABLES];
+        (tables[0], tables[TABLES - 1]) = (b"1,2\n", &text);
+        let sums = RunSums { wall_ns: 4711, ..RunSums::default() };
         let scratch = tempfile::tempdir().unwrap();
         let path = path(&scratch.path().join("mpisee-1-2-3.segment"));
         assert!(path.ends_with("mpisee-1-2-3.rows"));
-        left.write(File::create(&path).unwrap()).unwrap();
+        write(File::create(&path).unwrap(), sums.clone(), tables).unwrap();
+        let open = || LeftRows::open(path.clone(), File::open(&path).unwrap());
+        let again = open().unwrap();
+        assert_eq!(again.sums, sums);
+        let mut read = Vec::new();
+        let append = |frame: &Frame| {
+            let &Frame::Rows { table, is_last, text } = frame else { panic!("{frame:?}") };
+            read.push((table, is_last, text.to_vec()));
+            Ok(())
+        };
+        again.read(append).unwrap();
+        let (first, second) = text.split_at(MOST_AT_ONCE as usize);
+        let last = TABLES as u8 - 1;
+        let expected = [(0, true, &b"1,2\n"[..]), (last, false, first), (last, true, second)];
+        assert_eq!(read, expected.map(|(table, is_last, text)| (table, is_last, text.to_vec())));
         let content = std::fs::read(&path).unwrap();
-        let again = LeftRows::parse(content.clone()).unwrap();
-        assert_eq!((again.sums, again.rows), (left.sums, left.rows));
         for length in [0, 1, 15, 16, 40, content.len() - 1] {
-            assert!(LeftRows::parse(content[..length].to_vec()).is_none(), "{length}");
+            std::fs::write(&path, &content[..length]).unwrap();
+            assert!(open().is_none(), "{length}");
         }
-        assert!(LeftRows::parse([&content[..], b"x"].concat()).is_none());
+        std::fs::write(&path, [&content[..], b"x"].concat()).unwrap();
+        assert!(open().is_none());
     }
 }

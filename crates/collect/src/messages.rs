@@ -26,7 +26,7 @@ impl<F: Form> Default for Messages<F> {
 
 /// The rows of a process; `names` are those of its communicators.
 pub fn rows<F: Form>(snapshot: &Snapshot, names: &[String], clock: &NodeClock) -> Messages<F> {
-    let streams = snapshot.counters.iter().filter_map(|(&key, values)| match key.meaning() {
+    let streams = snapshot.counters.iter().filter_map(|&(key, ref values)| match key.meaning() {
         Some(Meaning::Stream(number)) => row(snapshot, names, number, values).map(|row| (key, row)),
         _ => None,
     });
@@ -53,7 +53,7 @@ fn row(snapshot: &Snapshot, names: &[String], number: u32, values: &[u64; 6]) ->
     let peer = snapshot.world_rank_of(stream.communicator, stream.peer);
     let messages = values[INSTANCES];
     let peer = peer.filter(|_| messages > 0)?;
-    let switched = snapshot.counters.get(&SlotKey::recorded(number));
+    let switched = snapshot.values_of(SlotKey::recorded(number));
     Some(StreamRow {
         comm: names.get(stream.communicator.index())?.clone(),
         rank: snapshot.world_rank.get(),

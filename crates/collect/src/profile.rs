@@ -152,7 +152,7 @@ pub fn write(
     for segment in world.segments() {
         // A rank leaves rows for a profile of all ranks.
         if let Some(left) = segment.left_rows().filter(|_| absent.is_empty())
-            && writing.add_left(&left)?
+            && writing.add_left(left)?
         {
             continue;
         }
@@ -298,11 +298,12 @@ impl Writing {
     }
 
     /// Adds the rows that a rank has left; `false` where rows are summed up, which takes its counts.
-    fn add_left(&mut self, left: &LeftRows) -> Result<bool> {
+    fn add_left(&mut self, left: LeftRows) -> Result<bool> {
         let Files::Rows(files) = &mut self.files else { return Ok(false) };
-        files.append_piece(&left.rows)?;
         self.sums.add(&left.sums);
-        self.note_end(left.sums.last_end_ns);
+        let end_realtime_ns = left.sums.last_end_ns;
+        left.read(|frame| files.append_frame(frame))?;
+        self.note_end(end_realtime_ns);
         Ok(true)
     }
 

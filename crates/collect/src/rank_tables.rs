@@ -17,11 +17,12 @@ use mpisee_profile::rows::{
     VariableRow,
 };
 use mpisee_profile::segment::device_fact::DeviceFact;
-use mpisee_profile::segment::key::{CallKey, GpuTimeKey, Meaning, PeerKey, SlotKey, class_bounds};
+use mpisee_profile::segment::key::{CallKey, GpuTimeKey, Meaning, PeerKey, class_bounds};
 use mpisee_profile::segment::layout::{call, gpu_time, peer, region, variable};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
+use mpisee_profile::writer::Begin;
 use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, SiteId, Ticks, WorldRank};
 use std::collections::BTreeSet;
 
@@ -118,16 +119,13 @@ impl<F: Form> RankTables<F> {
             end: end.ticks,
         };
         let by_site = snapshot.counters_by_site(&rows.site_ids);
-        let mut counters: Vec<_> =
-            by_site.iter().map(|(&key, values)| (order(snapshot, key), values)).collect();
-        // PERF: the keys of the order are made once, and only their references to values move.
-        counters.sort_unstable_by_key(|&(order, _)| order);
-        let counters: Vec<_> = counters.into_iter().map(|((_, key), values)| (key, values)).collect();
-        let (mut calls, mut peers, mut outside, mut nccl_peers) = (F::Of::default(), vec![], vec![], vec![]);
-        for (key, values) in &counters {
+        let (mut calls, mut peers, mut outside, mut nccl_peers) = (vec![], vec![], vec![], vec![]);
+        let (mut regions, mut variables, mut nccl_times) = (vec![], vec![], vec![]);
+        for (key, values) in &*by_site {
             match key.meaning() {
-                Some(Meaning::Call(key)) if values[call::CALLS] > 0 || values[call::BYTES] > 0 => {
-                    calls.extend(rows.call(key, values));
+                Some(Meaning::Call(key)) => {
+                    let operation = snapshot.operation_at(key.operation).map(|(operation, _)| operation);
+                    calls.push(Call { key, operation, values });
                 }
                 Some(Meaning::Peer(key)) if rows.is_of_nccl(key) => {
                     nccl_peers.extend(rows.nccl_peer(key, values));
@@ -136,19 +134,18 @@ impl<F: Form> RankTables<F> {
                     Some(row) if row.peer == WorldRank::OUTSIDE.get() => outside.push(outside_row(row, key)),
                     row => peers.extend(row),
                 },
+                Some(Meaning::Region(id)) => regions.push((id, values)),
+                Some(Meaning::Variable(number, region)) => {
+                    variables.extend(rows.variable(number, region, values));
+                }
+                Some(Meaning::GpuTime(key)) => nccl_times.extend(rows.nccl_time(key, values)),
                 _ => {}
             }
         }
-        let (mpi_ticks, mpi_ticks_by_region) = time_in_mpi(snapshot, &counters);
-        let regions = counters.iter().filter_map(|(key, values)| {
-            let Some(Meaning::Region(id)) = key.meaning() else { return None };
-            rows.region(id, values, *mpi_ticks_by_region.get(id.index())?)
-        });
-        let variables = counters.iter().filter_map(|(key, values)| rows.variable(*key, values));
-        let nccl_times = counters.iter().filter_map(|(key, values)| match key.meaning() {
-            Some(Meaning::GpuTime(key)) => rows.nccl_time(key, values),
-            _ => None,
-        });
+        let (mpi_ticks, mpi_ticks_by_region) = time_in_mpi(snapshot, &calls);
+        let regions = regions
+            .into_iter()
+            .filter_map(|(id, values)| rows.region(id, values, *mpi_ticks_by_region.get(id.index())?));
         let mut rank = rows.rank(mpi_ticks);
         let overhead = Overhead::of(snapshot, &rows.seconds).within(rank.wall_s);
         rank.profiler_s = overhead.estimate_s;
@@ -159,9 +156,9 @@ impl<F: Form> RankTables<F> {
             rank,
             comms: comms(snapshot, &rows.names, is_reported),
             regions: regions.collect(),
-            variables: variables.collect(),
-            nccl_times: nccl_times.collect(),
-            calls,
+            variables,
+            nccl_times,
+            calls: rows.calls::<F>(&mut calls),
             peers,
             outside,
             nccl_peers,
@@ -171,6 +168,14 @@ impl<F: Form> RankTables<F> {
             names: rows.names,
         }
     }
+}
+
+/// Calls of one operation.
+struct Call<'c> {
+    key: CallKey,
+    /// `None` of one that no writer makes.
+    operation: Option<Operation>,
+    values: &'c [u64; 6],
 }
 
 /// The rows of one process: its counters with names instead of numbers, and seconds instead of ticks.
@@ -226,25 +231,61 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         }
     }
 
-    fn call(&self, key: CallKey, values: &[u64; 6]) -> Option<CallRow> {
+    /// The rows of calls, which come in the order of their keys.
+    ///
+    /// Rows are sorted by communicator, region, operation, size and site.
+    fn calls<T: Form>(&self, calls: &mut [Call]) -> T::Of<CallRow> {
+        let mut rows = T::Of::default();
+        let rank = self.snapshot.world_rank.to_string();
+        let place = |call: &Call| (call.key.communicator, call.key.region);
+        for calls in calls.chunk_by_mut(|one, other| place(one) == place(other)) {
+            let (comm, region) = place(&calls[0]);
+            let (comm, region) = (self.names.get(comm.index()), self.paths.get(region.index()));
+            let (Some(comm), Some(region)) = (comm, region) else { continue };
+            calls.sort_unstable_by_key(|&Call { key, operation, .. }| {
+                (operation.map(|operation| operation as u16), key.size_class, key.operation, key.memory)
+            });
+            // PERF: a rank may have hundreds of thousands of rows. Their common begin is made once.
+            let begin = Begin::new(&[comm, &rank, region]);
+            let mut texts = [comm.clone(), region.clone(), String::new()];
+            for &Call { key, operation, values } in calls.iter() {
+                let is_counted = values[call::CALLS] > 0 || values[call::BYTES] > 0;
+                let Some(operation) = operation.filter(|_| is_counted) else { continue };
+                let row = self.call(texts, key, operation, values);
+                T::add(&mut rows, &begin, &row);
+                texts = [row.comm, row.region, row.call];
+            }
+        }
+        rows
+    }
+
+    /// The row of calls. It takes the names of the communicator and the region, and a text that
+    /// becomes the name of the operation.
+    fn call(
+        &self,
+        [comm, region, mut name]: [String; 3],
+        key: CallKey,
+        operation: Operation,
+        values: &[u64; 6],
+    ) -> CallRow {
         let (size_min, size_max) = class_bounds(key.size_class);
-        let (operation, _) = self.snapshot.operation_at(key.operation)?;
-        let site = key.operation.site_number().and_then(|number| *self.site_ids.get(number as usize)?);
-        Some(CallRow {
-            comm: self.names.get(key.communicator.index())?.clone(),
+        name.clear();
+        name.push_str(operation.name());
+        CallRow {
+            comm,
             rank: self.snapshot.world_rank.get(),
-            region: self.paths.get(key.region.index())?.clone(),
-            call: operation.name().to_owned(),
+            region,
+            call: name,
             size_min,
             size_max,
             memory: key.memory,
-            site,
+            site: key.operation.site_number().and_then(|number| *self.site_ids.get(number as usize)?),
             calls: values[call::CALLS],
             bytes: values[call::BYTES],
             time_s: (self.seconds)(Ticks::new(values[call::TICKS])),
             min_s: (self.seconds)(Ticks::new(values[call::SHORTEST_PLUS_1].saturating_sub(1))),
             max_s: (self.seconds)(Ticks::new(values[call::LONGEST])),
-        })
+        }
     }
 
     fn peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
@@ -321,8 +362,7 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         })
     }
 
-    fn variable(&self, key: SlotKey, values: &[u64; 6]) -> Option<VariableRow> {
-        let Some(Meaning::Variable(number, region)) = key.meaning() else { return None };
+    fn variable(&self, number: u16, region: RegionId, values: &[u64; 6]) -> Option<VariableRow> {
         let info = self.snapshot.program.variables.get(usize::from(number))?;
         let real = |which: usize| Some(f64::from_bits(values[which])).filter(|number| number.is_finite());
         let grows = grows(&info.class);
@@ -405,13 +445,6 @@ fn grows(class: &str) -> bool {
     ["counter", "aggregate", "timer"].contains(&class)
 }
 
-/// The order of rows: by communicator, region, operation, size and site; what is not about calls comes by its key.
-fn order(snapshot: &Snapshot, key: SlotKey) -> (Option<(CommId, RegionId, u16, u8)>, SlotKey) {
-    let Some(Meaning::Call(call)) = key.meaning() else { return (None, key) };
-    let operation = snapshot.operation_at(call.operation).map_or(u16::MAX, |(operation, _)| operation as u16);
-    (Some((call.communicator, call.region, operation, call.size_class)), key)
-}
-
 /// Paths by region number: `solver/halo`; "" for 0.
 fn region_paths(snapshot: &Snapshot) -> Vec<String> {
     let mut paths = vec![String::new()];
@@ -426,12 +459,11 @@ fn region_paths(snapshot: &Snapshot) -> Vec<String> {
 }
 
 /// The time in MPI, of all calls and by region. That of NCCL's calls is none.
-fn time_in_mpi(snapshot: &Snapshot, counters: &[(SlotKey, &[u64; 6])]) -> (Ticks, Vec<Ticks>) {
+fn time_in_mpi(snapshot: &Snapshot, calls: &[Call]) -> (Ticks, Vec<Ticks>) {
     let mut all = Ticks::ZERO;
     let mut by_region = vec![Ticks::ZERO; snapshot.regions.len() + 1];
-    for (key, values) in counters {
-        let Some(Meaning::Call(key)) = key.meaning() else { continue };
-        if snapshot.operation_at(key.operation).is_some_and(|(operation, _)| operation.is_nccl()) {
+    for Call { key, operation, values } in calls {
+        if operation.is_some_and(Operation::is_nccl) {
             continue;
         }
         let ticks = Ticks::new(values[call::TICKS]);

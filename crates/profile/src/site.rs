@@ -10,15 +10,20 @@ use std::str::FromStr;
 /// Hexadecimal digits of an identifier.
 const DIGITS: usize = 12;
 
-/// The digits of an identifier.
+/// Characters of the text that is validated, which is longer than the digits.
+///
+/// PERF: UTF-8 is validated by pairs of words, and a rest by characters.
+const ROOM: usize = 16;
+
+/// The digits of an identifier, in a text of digits.
 ///
 /// PERF: each row of a profile may have one.
-fn digits(mut number: u64, text: &mut [u8; DIGITS]) -> &str {
-    for digit in text.iter_mut().rev() {
+fn digits(mut number: u64, text: &mut [u8; ROOM]) -> &str {
+    for digit in text[..DIGITS].iter_mut().rev() {
         *digit = b"0123456789abcdef"[(number & 0xf) as usize];
         number >>= 4;
     }
-    std::str::from_utf8(text).expect("digits")
+    &std::str::from_utf8(text).expect("digits")[..DIGITS]
 }
 const BITS: u32 = 4 * DIGITS as u32;
 
@@ -97,7 +102,7 @@ macro_rules! identifier {
     ($name:ident, $what:literal) => {
         impl fmt::Display for $name {
             fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str(digits(self.0, &mut [0; DIGITS]))
+                out.write_str(digits(self.0, &mut [b'0'; ROOM]))
             }
         }
 
@@ -116,7 +121,7 @@ macro_rules! identifier {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 if serializer.is_human_readable() {
-                    serializer.serialize_str(digits(self.0, &mut [0; DIGITS]))
+                    serializer.serialize_str(digits(self.0, &mut [b'0'; ROOM]))
                 } else {
                     serializer.serialize_u64(self.0)
                 }

@@ -1,6 +1,6 @@
 //! Writes a profile directory: a new one, never into one that exists.
 
-pub use crate::csv_text::{CsvText, to_csv};
+pub use crate::csv_text::{Begin, CsvText, to_csv};
 use crate::error::ProfileError;
 use crate::rows::Row;
 use crate::run::RunInfo;

@@ -196,11 +196,9 @@ impl Rank {
     }
 }
 
-/// The content of a snapshot, where it is not the order of a hash table.
+/// The content of a snapshot, but for its tables of hashes.
 fn content(snapshot: &Snapshot) -> String {
-    let mut counters: Vec<_> = snapshot.counters.iter().collect();
-    counters.sort_unstable();
-    let Snapshot { host, program, communicators, regions, modules, sites, paths, .. } = snapshot;
+    let Snapshot { host, program, communicators, regions, modules, sites, paths, counters, .. } = snapshot;
     format!("{:?}", (host, program, communicators, regions, modules, sites, paths, counters))
 }
 

@@ -83,11 +83,11 @@ fn a_reader_sees_whole_calls() {
             })
         };
         let snapshot = Snapshot::read(&*segment).expect("it is a segment");
-        let values = snapshot.counters[&segment.key];
+        let values = snapshot.values_of(segment.key).expect("it is counted");
         assert!(values[call::CALLS] <= 2);
         assert_eq!(values[call::BYTES], 101 * values[call::CALLS]);
         writer.join().unwrap();
         let snapshot = Snapshot::read(&*segment).expect("it is a segment");
-        assert_eq!(snapshot.counters[&segment.key][..2], [2, 202]);
+        assert_eq!(snapshot.values_of(segment.key).expect("it is counted")[..2], [2, 202]);
     });
 }

@@ -58,7 +58,7 @@ fn between(created: &Created, names: &[String]) -> String {
 fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, bool) {
     let Some(kind) = communicator.shared_row else { return (1, communicator.freed) };
     let values =
-        snapshot.counters.get(&SlotKey::shared_row(communicator.created.id)).copied().unwrap_or_default();
+        snapshot.values_of(SlotKey::shared_row(communicator.created.id)).copied().unwrap_or_default();
     let number = values[if kind == SharedRow::Alike { shared_row::CREATED } else { shared_row::REPORTED }];
     (number, values[shared_row::FREED] == values[shared_row::CREATED])
 }

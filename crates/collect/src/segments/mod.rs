@@ -1,5 +1,6 @@
 //! Finds segments, and reads them defensively: their directory is world-writable.
 
+mod blocks;
 mod control;
 mod current_call;
 mod followed;
@@ -11,7 +12,9 @@ mod world;
 use crate::gpu::{GpuPart, parts};
 use crate::left_rows::{self, LeftRows};
 use crate::process;
+use crate::run::RunSums;
 use crate::ticks::monotonic_ns;
+use crate::wire::pieces::TABLES;
 use anyhow::{Context, Result, bail};
 use mpisee_profile::gpu::{self, GpuFile};
 use mpisee_profile::options::{Options, SETTINGS};
@@ -30,6 +33,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use blocks::Blocks;
 pub use control::{Mark, SegmentControl};
 pub use current_call::{
     CallLocation, Collected, CurrentCall, collected, is_collective, of_snapshot, short_seconds,
@@ -391,12 +395,18 @@ impl Segment {
         Ok(Segment { path: path.to_owned(), header, is_running: false, used, user, identity, copy: None })
     }
 
-    /// All words that are in use.
-    fn words(&self) -> Result<Vec<u64>> {
+    /// Opens the file that has all words in use.
+    fn open(&self) -> Result<File> {
         let (file, metadata) = open(self.copy.as_ref().unwrap_or(&self.path), self.user)?;
         if self.copy.is_none() && identity(&metadata) != self.identity {
             bail!("another file took its name");
         }
+        Ok(file)
+    }
+
+    /// All words that are in use.
+    fn words(&self) -> Result<Vec<u64>> {
+        let file = self.open()?;
         let words = read(file, self.used)?;
         if (words.len() as u64) < self.used / 8 {
             bail!("it is cut off after {} bytes of {}", words.len() * 8, self.used);
@@ -438,21 +448,22 @@ impl Segment {
 
     /// The rows that its rank has left for who writes the profile; `None` if it left none, or not all of them.
     pub fn left_rows(&self) -> Option<LeftRows> {
-        let (file, _) = open(&left_rows::path(&self.path), self.user).ok()?;
-        let mut content = Vec::new();
-        file.take(MOST_BYTES).read_to_end(&mut content).ok()?;
-        LeftRows::parse(content)
+        let path = left_rows::path(&self.path);
+        let (file, _) = open(&path, self.user).ok()?;
+        LeftRows::open(path, file)
     }
 
     /// Leaves rows for who writes the profile; nothing is left of them after an error.
-    pub fn leave_rows(segment: &Path, rows: &LeftRows) -> std::io::Result<()> {
-        let written = new_file().open(left_rows::path(segment)).and_then(|file| rows.write(file));
+    pub fn leave_rows(segment: &Path, sums: RunSums, tables: [&[u8]; TABLES]) -> std::io::Result<()> {
+        let file = new_file().open(left_rows::path(segment));
+        let written = file.and_then(|file| left_rows::write(file, sums, tables));
         written.inspect_err(|_| drop(left_rows::remove(segment)))
     }
 
     /// Reads all but the counters.
     pub fn read_description(&self) -> Result<Snapshot> {
-        Ok(Snapshot::read_log(self.words()?.as_slice())?)
+        let words = usize::try_from(self.used / 8).context("it is too large")?;
+        Ok(Snapshot::read_log(&Blocks::new(self.open()?, words))?)
     }
 
     /// Reads the description of the program.

@@ -6,7 +6,6 @@ mod rank_summary;
 pub use rank_summary::RankSummary;
 
 use crate::aggregate::Aggregate;
-use crate::run::RunSums;
 use mpisee_profile::{Operation, ProfileError};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -74,8 +73,6 @@ impl Message for Aggregate {
 }
 
 impl Message for RankSummary {}
-
-impl Message for RunSums {}
 
 /// Sums over some ranks, and the ranks that are missing from them.
 #[derive(Debug, Default, Serialize, Deserialize)]

@@ -16,12 +16,13 @@ impl Seconds {
 
 impl Serialize for Seconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // PERF: a profile has millions of times, and as whole nanoseconds they are written in a tenth of the time.
+        // PERF: a profile has millions of times, and as whole nanoseconds they are written in a
+        // tenth of the time. Their digits need no quotes, and are written as bytes.
         const MOST_NS: f64 = (1_u64 << 53) as f64;
         let ns = (self.0 * 1e9).round();
         if (0.0..MOST_NS).contains(&ns) {
-            let mut text = [0; DECIMAL_BYTES];
-            serializer.serialize_str(decimal(ns as u64, &mut text))
+            let mut text = [b'0'; DECIMAL_BYTES];
+            serializer.serialize_bytes(decimal(ns as u64, &mut text))
         } else {
             serializer.collect_str(&format_args!("{:.9}", self.0))
         }
@@ -31,19 +32,17 @@ impl Serialize for Seconds {
 /// Bytes of the longest [`decimal`].
 const DECIMAL_BYTES: usize = 21;
 
-/// Nanoseconds as seconds with nine decimal places: `1.500000000`.
-fn decimal(ns: u64, text: &mut [u8; DECIMAL_BYTES]) -> &str {
-    const NS_PER_S: u64 = 1_000_000_000;
+/// Nanoseconds as seconds with nine decimal places: `1.500000000`. The text is zeros so far.
+fn decimal(ns: u64, text: &mut [u8; DECIMAL_BYTES]) -> &[u8] {
+    const DECIMALS: usize = 9;
     let mut digits = itoa::Buffer::new();
-    let whole = digits.format(ns / NS_PER_S).as_bytes();
-    let point = whole.len();
-    text[..point].copy_from_slice(whole);
-    // The first digit keeps the zeros behind it, and makes room for the point.
-    let decimals = digits.format(NS_PER_S + ns % NS_PER_S).as_bytes();
-    let end = point + decimals.len();
-    text[point..end].copy_from_slice(decimals);
+    let digits = digits.format(ns).as_bytes();
+    let zeros = (DECIMALS + 1).saturating_sub(digits.len());
+    let point = zeros + digits.len() - DECIMALS;
+    text[zeros..][..digits.len()].copy_from_slice(digits);
+    text.copy_within(point..point + DECIMALS, point + 1);
     text[point] = b'.';
-    std::str::from_utf8(&text[..end]).expect("digits and a point")
+    &text[..=point + DECIMALS]
 }
 
 impl<'de> Deserialize<'de> for Seconds {
@@ -72,7 +71,9 @@ mod tests {
             (9_007_199.0, "9007199.000000000"),
             (1e9, "1000000000.000000000"),
         ] {
-            assert_eq!(serde_json::to_value(Seconds(seconds)).unwrap(), text);
+            let mut row = csv::Writer::from_writer(Vec::new());
+            row.serialize(Seconds(seconds)).unwrap();
+            assert_eq!(row.into_inner().unwrap(), format!("{text}\n").as_bytes());
             assert_eq!(text, format!("{seconds:.9}"));
         }
     }

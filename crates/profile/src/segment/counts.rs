@@ -123,7 +123,7 @@ mod tests {
             size_class: 0,
             memory: Memory::Host,
         };
-        snapshot.counters.insert(key.pack(), values);
+        snapshot.counters.push((key.pack(), values));
         snapshot
     }
 

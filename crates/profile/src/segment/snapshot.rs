@@ -1,27 +1,29 @@
 //! The content of a segment, read while its owner may be writing.
 
+mod counters;
 mod program;
 mod replay;
 
+pub use counters::Counter;
 pub use program::Program;
+
+use counters::{add_values, sum_up};
 
 use super::active_call::{self, ActiveCall};
 use super::awaited::Wildcards;
 use super::cpu::CpuReading;
 use super::instances::{SAMPLE_WORDS, Sample};
-use super::key::{CallKey, Meaning, OperationAtSite, PeerKey, SlotKey};
+use super::key::{Meaning, OperationAtSite, PeerKey, SlotKey};
 use super::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
-    SLOT_BYTES, Slot, call, gpu_time, peer,
+    SLOT_BYTES, Slot, call, peer,
 };
 use super::log::{Code, Created};
-use super::source::{Source, check_layout};
+use super::source::{SLOT_WORDS, Source, check_layout};
 use crate::error::ProfileError;
 use crate::site::{PathId, SiteId};
 use crate::{CommId, CommRank, Operation, RegionId, Ticks, WorldRank};
-use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::mem::offset_of;
 use std::num::NonZero;
 use std::ops::Range;
@@ -131,30 +133,6 @@ pub struct RunEnd {
     pub realtime_ns: u64,
 }
 
-/// Values of slots by their key.
-pub type Counters = HashMap<SlotKey, [u64; 6], BuildHasherDefault<KeyHasher>>;
-
-/// A hasher of slots' keys, by multiplication.
-///
-/// PERF: a process may have hundreds of thousands of slots, whose keys nobody chooses with ill intent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct KeyHasher(u64);
-
-impl Hasher for KeyHasher {
-    fn write_u64(&mut self, word: u64) {
-        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// The content of a segment at one moment.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -234,8 +212,10 @@ pub struct Snapshot {
     pub sites: Vec<Site>,
     /// Call paths by their number: return addresses from the MPI call outwards.
     pub paths: Vec<Vec<Code>>,
-    /// Counters, summed over threads.
-    pub counters: Counters,
+    /// Counters, summed over threads, in the order of their keys.
+    ///
+    /// PERF: a process may have hundreds of thousands. Sorting them is faster than a hash table.
+    pub counters: Vec<Counter>,
     /// Regions in which a thread has made a recorded call, with a number of the thread's own; `None` if the writer tells
     /// no threads apart.
     pub callers: Option<BTreeSet<(RegionId, u64)>>,
@@ -264,6 +244,7 @@ impl Snapshot {
         let (mut snapshot, used) = Snapshot::read_header(source)?;
         let end = usize::try_from(used / 8).unwrap_or(usize::MAX).min(source.words());
         snapshot.read_chunks(source, end, counters)?;
+        sum_up(&mut snapshot.counters);
         Ok(snapshot)
     }
 
@@ -323,7 +304,7 @@ impl Snapshot {
             loaded: Vec::new(),
             sites: Vec::new(),
             paths: Vec::new(),
-            counters: Counters::default(),
+            counters: Vec::new(),
             callers: Some(BTreeSet::new()),
             lives: HashMap::new(),
             samples: HashMap::new(),
@@ -405,6 +386,7 @@ impl Snapshot {
         counters: bool,
     ) -> Result<(), ProfileError> {
         let mut at = HEADER_BYTES / 8;
+        let mut last_caller = None;
         while at + CHUNK_HEADER_BYTES / 8 <= end {
             let field = |offset: usize| source.word(at + offset / 8);
             let words = usize::try_from(field(offset_of!(ChunkHeader, bytes)) / 8).unwrap_or(usize::MAX);
@@ -422,7 +404,9 @@ impl Snapshot {
                     let slots = usize::try_from(used).unwrap_or(usize::MAX).min(room * 8 / SLOT_BYTES);
                     self.counters.reserve(slots);
                     let writer = field(offset_of!(ChunkHeader, key));
-                    (0..slots).for_each(|slot| self.read_slot(source, body + slot * SLOT_BYTES / 8, writer));
+                    for slot in (body..).step_by(SLOT_BYTES / 8).take(slots) {
+                        self.read_slot(source.slot(slot), writer, &mut last_caller);
+                    }
                 }
                 SAMPLES => {
                     let samples = usize::try_from(used).unwrap_or(usize::MAX).min(room / SAMPLE_WORDS);
@@ -449,10 +433,15 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Reads a slot of a writer with this number.
-    fn read_slot<S: Source + ?Sized>(&mut self, source: &S, at: usize, writer: u64) {
+    /// Adds a slot of a writer with this number. `last_caller` is the caller that was added last:
+    /// most slots have the caller of the slot before.
+    fn read_slot(
+        &mut self,
+        words: [u64; SLOT_WORDS],
+        writer: u64,
+        last_caller: &mut Option<(RegionId, u64)>,
+    ) {
         const VALUES: usize = offset_of!(Slot, values) / 8;
-        let words = source.slot(at);
         let values = &words[VALUES..];
         let key = SlotKey(words[offset_of!(Slot, key) / 8]);
         if key == SlotKey::ACTIVE_CALL {
@@ -472,47 +461,22 @@ impl Snapshot {
         if let Meaning::Call(key) = meaning
             && values[call::CALLS].cast_signed() > 0
         {
+            let caller = Some((key.region, writer));
             match &mut self.callers {
-                Some(callers) if writer != 0 => _ = callers.insert((key.region, writer)),
+                Some(_) if *last_caller == caller => {}
+                Some(callers) if writer != 0 => callers.extend(caller),
                 callers => *callers = None,
             }
+            *last_caller = caller;
         }
-        add_values(meaning, self.counters.entry(key).or_default(), values);
+        let mut sum = [0; 6];
+        add_values(meaning, &mut sum, values);
+        self.counters.push((key, sum));
     }
 
     /// The identifiers of the call sites by their number, as far as they have one.
     pub fn site_ids(&self) -> Vec<Option<SiteId>> {
         self.sites.iter().map(|site| self.site_id(&site.code)).collect()
-    }
-
-    /// The counters, where calls at sites of one identifier are counted at the first of them: a library that was unloaded and loaded at other
-    /// addresses has further numbers for its sites. `ids` are those of the sites.
-    pub fn counters_by_site(&self, ids: &[Option<SiteId>]) -> Cow<'_, Counters> {
-        let mut numbers: HashMap<(Operation, SiteId), u32> = HashMap::new();
-        let firsts: Vec<Option<u32>> = (0..)
-            .zip(&self.sites)
-            .zip(ids)
-            .map(|((number, site), id)| Some(*numbers.entry((site.operation, (*id)?)).or_insert(number)))
-            .collect();
-        if (0..).zip(&firsts).all(|(number, first)| first.is_none_or(|first| first == number)) {
-            return Cow::Borrowed(&self.counters);
-        }
-        let mut counters = Counters::with_capacity_and_hasher(self.counters.len(), Default::default());
-        for (&key, values) in &self.counters {
-            let Some(meaning) = key.meaning() else { continue };
-            let key = match meaning {
-                Meaning::Call(call) => {
-                    let number = call.operation.site_number();
-                    let first = number.and_then(|number| firsts.get(number as usize).copied().flatten());
-                    first.map_or(key, |first| {
-                        CallKey { operation: OperationAtSite::site(first), ..call }.pack()
-                    })
-                }
-                _ => key,
-            };
-            add_values(meaning, counters.entry(key).or_default(), values);
-        }
-        Cow::Owned(counters)
     }
 
     /// The operation of a call, and its site if that is known; `None` for one that no writer makes.
@@ -560,7 +524,7 @@ impl Snapshot {
             WorldRank::OUTSIDE => None,
             WorldRank::ELIDED => {
                 let key = PeerKey { communicator, peer }.pack();
-                let rank_plus_1 = self.counters.get(&key)?[peer::WORLD_RANK_PLUS_1];
+                let rank_plus_1 = self.values_of(key)?[peer::WORLD_RANK_PLUS_1];
                 let rank = WorldRank::new(u32::try_from(rank_plus_1.checked_sub(1)?).ok()?);
                 rank.is_listed().then_some(rank)
             }
@@ -588,24 +552,4 @@ fn host<S: Source + ?Sized>(source: &S) -> String {
         .take_while(|&byte| byte != 0)
         .collect();
     String::from_utf8_lossy(&bytes).into_owned()
-}
-
-/// Adds the values of a slot to the sums of its key.
-fn add_values(meaning: Meaning, sum: &mut [u64; 6], values: &[u64]) {
-    for (index, &value) in values.iter().enumerate() {
-        sum[index] = match (meaning, index) {
-            (Meaning::Call(_), call::SHORTEST_PLUS_1)
-            | (Meaning::GpuTime(_), gpu_time::SHORTEST_NS_PLUS_1) => match (sum[index], value) {
-                (0, one) | (one, 0) => one,
-                (one, other) => one.min(other),
-            },
-            (Meaning::Call(_), call::LONGEST) | (Meaning::GpuTime(_), gpu_time::LONGEST_NS) => {
-                sum[index].max(value)
-            }
-            (Meaning::Call(_), call::RETURNS_TO) => 0,
-            (Meaning::Variable(..), _) => value,
-            (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
-            _ => sum[index].wrapping_add(value),
-        };
-    }
 }

@@ -12,6 +12,7 @@ use mpisee_profile::segment::layout::{
     self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES, Slot,
 };
 use mpisee_profile::segment::log::Record;
+use mpisee_profile::segment::source::{SLOT_WORDS, settled};
 use mpisee_profile::segment::{SlotKey, Source};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -311,6 +312,18 @@ impl Source for Segment {
         // SAFETY: extents are never unmapped, aligned to words, and hold atomics and zeros only.
         let word = self.extents.address(index * 8).map(|address| unsafe { &*address.cast::<AtomicU64>() });
         word.map_or(0, |word| word.load(Ordering::Acquire))
+    }
+
+    fn slot(&self, index: usize) -> [u64; SLOT_WORDS] {
+        // PERF: the address is looked up once. One extent has the whole slot: both are aligned to
+        // the size of a slot.
+        let address = self.extents.address(index * 8).filter(|_| index.is_multiple_of(SLOT_WORDS));
+        // SAFETY: as above.
+        let words = address.map(|address| unsafe { &*address.cast::<[AtomicU64; SLOT_WORDS]>() });
+        let read = || {
+            words.map_or([0; SLOT_WORDS], |words| words.each_ref().map(|word| word.load(Ordering::Acquire)))
+        };
+        settled(read(), read)
     }
 }
 
