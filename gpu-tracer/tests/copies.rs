@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use support::{build, tracer};
+use support::{BESIDE, build, tracer};
 
 /// A folder with what a run needs, and what it leaves.
 struct Stage(tempfile::TempDir);
@@ -22,8 +22,7 @@ impl Stage {
         let driver = stage.path("libcuda.so.1");
         let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl"];
         build(&["tests/fake/copies/driver.c"], &driver, &shared);
-        let run_path = format!("-Wl,-rpath,{}", stage.0.path().display());
-        let linked = [driver.to_str().unwrap(), &run_path, "-rdynamic"];
+        let linked = [driver.to_str().unwrap(), BESIDE, "-rdynamic"];
         build(&["tests/fake/copying.c"], &stage.path("program"), &linked);
         build(&["tests/fake/copies/cases.c"], &stage.path("cases"), &linked);
         stage

@@ -5,9 +5,16 @@
 pub mod stage;
 
 use mpisee_gpu::device::layout::Launch;
+use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+/// For the linker: libraries are in the folder of the program.
+pub const BESIDE: &str = "-Wl,-rpath,$ORIGIN";
 
 /// Compiles C sources of this crate, with warnings as errors.
 pub fn build(sources: &[&str], to: &Path, options: &[&str]) {
@@ -34,6 +41,10 @@ pub fn build_driver(to: &Path, further: &[&str]) {
     build(&sources, to, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]);
 }
 
+/// What was compiled, by compiler and arguments without the folder.
+static COMPILED: Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
+
+/// Compiles once for all tests. The result does not depend on the folder: libraries of it are found by [`BESIDE`].
 fn compile(
     (variable, compiler): (&str, &str),
     standard: &str,
@@ -41,15 +52,40 @@ fn compile(
     to: &Path,
     options: &[&str],
 ) {
-    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let status = Command::new(std::env::var_os(variable).unwrap_or_else(|| compiler.into()))
-        .args([standard, "-Wall", "-Wextra", "-Werror", "-O2", "-g", "-o"])
-        .arg(to)
-        .args(sources.iter().map(|source| crate_root.join(source)))
-        .args(options)
-        .status()
-        .unwrap_or_else(|error| panic!("{compiler} is needed, or the one in {variable}: {error}"));
-    assert!(status.success(), "{sources:?} do not compile");
+    let folder = to.parent().expect("a file in a folder").display().to_string();
+    let key = [&compiler, &standard].into_iter().chain(sources).map(|word| (*word).to_owned());
+    let key = key.chain(options.iter().map(|option| option.replace(&folder, ""))).collect();
+    let slot = Arc::clone(COMPILED.lock().unwrap().entry(key).or_default());
+    let compiled = slot.get_or_init(|| {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let kept = kept().join(NUMBER.fetch_add(1, Ordering::Relaxed).to_string());
+        let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let status = Command::new(std::env::var_os(variable).unwrap_or_else(|| compiler.into()))
+            .args([standard, "-Wall", "-Wextra", "-Werror", "-O2", "-g", "-o"])
+            .arg(&kept)
+            .args(sources.iter().map(|source| crate_root.join(source)))
+            .args(options)
+            .status()
+            .unwrap_or_else(|error| panic!("{compiler} is needed, or the one in {variable}: {error}"));
+        assert!(status.success(), "{sources:?} do not compile");
+        kept
+    });
+    // By another process: a file that this one has open for writing cannot be run by a child of another thread.
+    assert!(Command::new("cp").arg(compiled).arg(to).status().unwrap().success());
+}
+
+/// A folder for what this process compiles. An earlier process with the same program has left its own there.
+fn kept() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let program = std::env::current_exe().unwrap();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(program.file_name().unwrap());
+        if folder.exists() {
+            fs::remove_dir_all(&folder).unwrap();
+        }
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    })
 }
 
 /// The library that was built with these tests.

@@ -1,6 +1,6 @@
 //! The whole tracer in a program, with a fake driver, Sanitizer and NVBit.
 
-use super::{build, build_cpp, build_driver, tracer};
+use super::{BESIDE, build, build_cpp, build_driver, tracer};
 use mpisee_collect::gpu::{GpuPart, join, parts};
 use mpisee_profile::gpu::GpuFile;
 use mpisee_profile::rows::GpuRow;
@@ -44,23 +44,20 @@ impl Stage {
         build_driver(&stage.path("libcuda.so.1"), &[]);
         if backend == Backend::Nvbit {
             let sources = ["nvbit/tool.cpp", "tests/fake/nvbit.cpp"];
-            let linked = stage.linked();
-            let linked: Vec<&str> = linked.iter().map(String::as_str).collect();
-            build_cpp(&sources, &stage.path("libmpisee_gpu_nvbit.so"), &linked);
+            build_cpp(&sources, &stage.path("libmpisee_gpu_nvbit.so"), &[&stage.driver(), BESIDE]);
         }
         stage
     }
 
     /// Compiles C with the driver.
     pub fn build(&self, sources: &[&str], to: &str, options: &[&str]) {
-        let linked = self.linked();
-        let options: Vec<&str> = linked.iter().map(String::as_str).chain(options.iter().copied()).collect();
+        let driver = self.driver();
+        let options: Vec<&str> = [&driver, BESIDE].into_iter().chain(options.iter().copied()).collect();
         build(sources, &self.path(to), &options);
     }
 
-    fn linked(&self) -> [String; 2] {
-        let driver = self.path("libcuda.so.1").display().to_string();
-        [driver, format!("-Wl,-rpath,{}", self.folder.path().display())]
+    fn driver(&self) -> String {
+        self.path("libcuda.so.1").display().to_string()
     }
 
     /// A file of the folder.
