@@ -1,9 +1,13 @@
 //! The processes that a program has started: which of them uses MPI without the profiler.
 
 use crate::flavours::LIBRARY;
+use crate::program::is_loader;
+use mpisee_collect::process::linked_mpi::{LinkedMpi, ProgramFile};
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
 use mpisee_collect::process::{self, begin_socket};
+use std::collections::HashMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
@@ -32,7 +36,7 @@ pub struct WithoutProfiler {
     pub name: OsString,
     /// The reason.
     pub lacking: Lacking,
-    /// Whether it was seen that it has loaded an MPI.
+    /// Whether it was seen that it has an MPI.
     pub has_mpi: bool,
 }
 
@@ -45,31 +49,89 @@ pub enum Lacking {
     Replaced,
     /// LD_PRELOAD names it, and the dynamic loader did not load it.
     Ignored,
+    /// It has no dynamic loader.
+    Static,
+    /// It has an MPI in itself, whose functions it calls past the profiler.
+    StaticMpi,
     /// It is of another user.
     OtherUser,
     /// Its environment cannot be read.
     Unknown,
 }
 
-/// Looks at this process and those below it, up to the first of which it is known that it uses an MPI, or that nobody can
-/// know; else one that may not be looked at.
-pub fn look_below(pid: u32) -> Option<Seen> {
-    let mut processes = vec![pid];
-    let mut next = 0;
-    let mut unseen = None;
-    while let Some(&process) = processes.get(next) {
-        match look_at(process) {
-            Some(Seen::WithoutProfiler(it)) if !it.has_mpi => {
-                unseen.get_or_insert(Seen::WithoutProfiler(it));
+/// What was seen of programs without an MPI's library, by device and inode: the symbols of each are read once.
+#[derive(Default)]
+pub struct Lookout {
+    programs: HashMap<[u64; 2], Option<(Lacking, LinkedMpi)>>,
+}
+
+impl Lookout {
+    /// Looks at this process and those below it, up to the first of which it is known that it uses an MPI, or that nobody can
+    /// know; else one of which that is not seen.
+    pub fn look_below(&mut self, pid: u32) -> Option<Seen> {
+        let mut processes = vec![pid];
+        let mut next = 0;
+        let mut unseen = None;
+        while let Some(&process) = processes.get(next) {
+            match self.look_at(process) {
+                Some(Seen::WithoutProfiler(it)) if !it.has_mpi => {
+                    unseen.get_or_insert(Seen::WithoutProfiler(it));
+                }
+                Some(found) => return Some(found),
+                None => {}
             }
-            Some(found) => return Some(found),
-            None => {}
+            processes.extend(children(process));
+            processes.truncate(MOST);
+            next += 1;
         }
-        processes.extend(children(process));
-        processes.truncate(MOST);
-        next += 1;
+        unseen
     }
-    unseen
+
+    fn look_at(&mut self, pid: u32) -> Option<Seen> {
+        let folder = folder_of(pid);
+        if is_apart(&folder) {
+            return Some(Seen::Apart);
+        }
+        let read = |name: &str| std::fs::read(folder.join(name));
+        let command = read("cmdline").ok()?;
+        let name = OsString::from_vec(command.split(|&byte| byte == 0).next()?.to_vec());
+        let without =
+            |lacking, has_mpi| Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking, has_mpi }));
+        match mapped_files(&folder) {
+            Ok(files) if has_mpi(&files) => {
+                if files.iter().any(|file| file.ends_with(LIBRARY)) {
+                    return Some(Seen::Profiled);
+                }
+                let lacking =
+                    read("environ").map_or(Lacking::Unknown, |environment| lacking_by(&environment));
+                without(lacking, true)
+            }
+            Ok(_) => match self.linked_mpi(&folder.join("exe"))? {
+                (lacking, LinkedMpi::Linked) => without(lacking, true),
+                (Lacking::Static, LinkedMpi::Unknown) => without(Lacking::Static, false),
+                _ => None,
+            },
+            // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
+            Err(_) => {
+                let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
+                without(lacking, false)
+            }
+        }
+    }
+
+    /// What the file of a program shows of an MPI in itself.
+    fn linked_mpi(&mut self, program: &Path) -> Option<(Lacking, LinkedMpi)> {
+        let file = File::open(program).ok()?;
+        let metadata = file.metadata().ok()?;
+        let look = || {
+            // What a dynamic loader starts is seen when that has mapped it.
+            let is_loader = is_loader(&std::fs::read_link(program).ok()?);
+            let program = ProgramFile::read(file).filter(|_| !is_loader)?;
+            let lacking = if program.has_loader { Lacking::StaticMpi } else { Lacking::Static };
+            Some((lacking, program.linked_mpi()))
+        };
+        *self.programs.entry([metadata.dev(), metadata.ino()]).or_insert_with(look)
+    }
 }
 
 /// Returns whether the first process of a container waits for none of the orphans that it adopts: those of earlier launchers are there
@@ -145,33 +207,6 @@ fn is_apart(process: &Path) -> bool {
     network(process).is_some_and(|it| Some(it) != network(Path::new("/proc/self")))
 }
 
-fn look_at(pid: u32) -> Option<Seen> {
-    let folder = folder_of(pid);
-    if is_apart(&folder) {
-        return Some(Seen::Apart);
-    }
-    let read = |name: &str| std::fs::read(folder.join(name));
-    let command = read("cmdline").ok()?;
-    let name = OsString::from_vec(command.split(|&byte| byte == 0).next()?.to_vec());
-    match mapped_files(&folder) {
-        Ok(files) => {
-            if !has_mpi(&files) {
-                return None;
-            }
-            if files.iter().any(|file| file.ends_with(LIBRARY)) {
-                return Some(Seen::Profiled);
-            }
-            let lacking = read("environ").map_or(Lacking::Unknown, |environment| lacking_by(&environment));
-            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking, has_mpi: true }))
-        }
-        // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
-        Err(_) => {
-            let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
-            Some(Seen::WithoutProfiler(WithoutProfiler { name, lacking, has_mpi: false }))
-        }
-    }
-}
-
 /// Why a process with that environment has no profiler.
 fn lacking_by(environment: &[u8]) -> Lacking {
     let mut variables = environment.split(|&byte| byte == 0);
@@ -230,7 +265,7 @@ mod tests {
 
     #[test]
     fn a_process_that_uses_no_mpi_lacks_nothing() {
-        assert_eq!(look_below(std::process::id()), None);
+        assert_eq!(Lookout::default().look_below(std::process::id()), None);
     }
 
     #[test]

@@ -180,7 +180,7 @@ fn kind(path: &Path, file: File) -> ProgramKind {
 }
 
 /// Decides by the name: `ld-linux-x86-64.so.2`, `ld-2.31.so`, `ld-musl-x86_64.so.1`, `ld64.so.2`.
-fn is_loader(path: &Path) -> bool {
+pub fn is_loader(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.contains(".so") && ["ld-", "ld.", "ld64."].iter().any(|begin| name.starts_with(begin))
 }

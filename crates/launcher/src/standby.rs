@@ -5,7 +5,7 @@
 //! session, and of the program's descriptors it has stderr alone, as long as the program has. Where it cannot know whether there is a
 //! profile it is silent.
 
-use crate::descendants::{self, Lacking, Seen, WithoutProfiler};
+use crate::descendants::{self, Lacking, Lookout, Seen, WithoutProfiler};
 use crate::failure;
 use mpisee_collect::process::{self, begin_socket};
 use mpisee_profile::options::BEGIN_SOCKET;
@@ -141,6 +141,7 @@ impl Waiting {
 fn wait(waiting: &Waiting, program: &Started) {
     let mut pause_ms = FIRST_PAUSE_MS;
     let mut seen = Seen::Nothing;
+    let mut lookout = Lookout::default();
     loop {
         waiting.pause(pause_ms);
         let is_over = waiting.is_over();
@@ -169,7 +170,7 @@ fn wait(waiting: &Waiting, program: &Started) {
             Seen::Profiled | Seen::Nothing => false,
         };
         if !is_certain {
-            seen = descendants::look_below(waiting.pid).unwrap_or(seen);
+            seen = lookout.look_below(waiting.pid).unwrap_or(seen);
         }
         pause_ms = pause_ms.saturating_mul(2).min(LONGEST_PAUSE_MS);
     }
@@ -223,12 +224,20 @@ impl fmt::Display for Message<'_> {
                 ),
                 "use a copy without them",
             ),
+            Lacking::Static => {
+                (format!("{program} started {name}, which is linked statically"), "link it dynamically")
+            }
+            Lacking::StaticMpi => (
+                format!("{name} is linked with a static MPI, whose calls do not reach the profiler"),
+                "link MPI dynamically",
+            ),
             Lacking::OtherUser => (format!("{program} started {name} as another user"), before),
             Lacking::Unknown => {
                 (format!("{program} started {name} with a LD_PRELOAD that cannot be read"), before)
             }
         };
         match has_mpi {
+            true if *lacking == Lacking::StaticMpi => write!(f, "{begin}: {why}; {help}"),
             true => write!(f, "{begin}: {why}, so {name} had no profiler; {help}"),
             false => write!(f, "{begin}: {why}; if {name} is the MPI program, {help}"),
         }
@@ -258,6 +267,16 @@ mod tests {
         );
         assert!(said(&script, Some(Lacking::Replaced)).contains("started ./app with another LD_PRELOAD"));
         assert!(said(&script, Some(Lacking::Ignored)).ends_with("use a copy without them"));
+        let with_mpi = said(&script, Some(Lacking::StaticMpi));
+        assert!(
+            with_mpi.ends_with(": ./app is linked with a static MPI, whose calls do not reach the profiler; link MPI dynamically"),
+            "{with_mpi}"
+        );
+        let linked = said(&script, Some(Lacking::Static));
+        assert!(
+            linked.contains("./wrapper.sh started ./app, which is linked statically, so ./app had no"),
+            "{linked}"
+        );
         assert!(
             said(&script, Some(Lacking::OtherUser)).contains("as another user; if ./app is the MPI program")
         );

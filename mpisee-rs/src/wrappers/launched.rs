@@ -6,6 +6,7 @@ use crate::generated::pmpi;
 use crate::mpi::symbol;
 use crate::state::world::{self, recover_command};
 use crate::storage::message;
+use mpisee_collect::process::linked_mpi::{LinkedMpi, ProgramFile};
 use mpisee_collect::process::mapped_files::{has_mpi, mapped_files};
 use mpisee_collect::process::{self as identity, begin_socket};
 use mpisee_collect::segments::{self, Segment};
@@ -17,6 +18,7 @@ use mpisee_profile::segment::layout::state::ARRIVED;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::{Arguments, Display};
+use std::fs::File;
 use std::mem::MaybeUninit;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
@@ -178,6 +180,12 @@ fn say_if_unprofiled() {
              asked of the library"
         ));
     }
+    if has_static_mpi() {
+        return say(format_args!(
+            "no profile was written: {name} is linked with a static MPI, whose calls do not reach the profiler; link MPI \
+             dynamically"
+        ));
+    }
     // One that it has not waited for may record yet. The standby sees that, and says later what there is to say.
     let is_alone = was_alone && !has_children();
     if is_program() && (is_alone || is_worker) {
@@ -192,6 +200,13 @@ fn mpi_is_initialised() -> bool {
     // SAFETY: the flag is written; the call may be made at any time.
     unsafe { pmpi::MPI_Initialized.get()(&raw mut flag) };
     flag != 0
+}
+
+/// Returns whether the program has an MPI in itself, and no other is loaded. Whether it was called is unknown.
+fn has_static_mpi() -> bool {
+    let program = || ProgramFile::read(File::open(own_process::folder().join("exe")).ok()?);
+    !mapped_files(own_process::folder()).is_ok_and(|files| has_mpi(&files))
+        && program().is_some_and(|program| program.linked_mpi() == LinkedMpi::Linked)
 }
 
 /// Returns whether an MPI is in a link namespace of its own: its file is mapped, and its functions are not here. Whether it was called is

@@ -1,6 +1,6 @@
 //! Programs that start MPI without the profiler, or past it: one sentence says that there is no profile, and why.
 
-use mpisee_tests::{Ended, Mpi, Place, case, dist};
+use mpisee_tests::{Ended, Mpi, Place, case, dist, root};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -47,6 +47,53 @@ fn a_wrapper_that_takes_the_profiler_away_is_reported(mpi: &Mpi) {
     // One that leaves it alone has a profile, and nothing else is said.
     let ended = Ended::of(launched(mpi).arg(wrapper("true")).arg(&program));
     assert_eq!((ended.said().len(), ended.profiles().len()), (1, 1), "{}", ended.stderr);
+}
+
+/// A program with an MPI of its own, and a wrapper that becomes what its arguments say.
+fn with_own_mpi(place: &Place, arguments: &[&str]) -> [PathBuf; 2] {
+    let program = place.path("own_mpi");
+    let source = root().join("tests/programs/processes/plays_static_mpi.c");
+    let compiled = Command::new("cc").args(arguments).arg(source).arg("-o").arg(&program).status().unwrap();
+    assert!(compiled.success());
+    let wrapper = place.path("wrapper.sh");
+    std::fs::write(&wrapper, "#!/bin/sh\nexec \"$@\"\n").unwrap();
+    std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+    [program, wrapper]
+}
+
+/// Nothing can be preloaded into a static program, and the launcher does not see it behind a wrapper.
+#[case]
+fn a_static_program_behind_a_wrapper_is_reported(mpi: &Mpi) {
+    let place = Place::new();
+    let [program, wrapper] = with_own_mpi(&place, &["-static"]);
+    // It may end before it is looked at, on a busy machine.
+    let mut sentences = ["1", "4", "16", "64"]
+        .into_iter()
+        .map(|seconds| sentence(launched(mpi).arg(&wrapper).arg(&program).arg(seconds)));
+    let named = sentences.find(|said| !said.contains("nothing that")).expect("it is seen once");
+    let expected = format!(
+        "mpisee: rank 0 is in no profile: {0} started {1}, which is linked statically, so {1} had no profiler; link it \
+         dynamically",
+        wrapper.display(),
+        program.display()
+    );
+    assert_eq!(named, expected);
+}
+
+/// The profiler is loaded, and the program's calls do not reach it.
+#[case]
+fn a_static_mpi_in_a_dynamic_program_is_reported(mpi: &Mpi) {
+    let place = Place::new();
+    let [program, wrapper] = with_own_mpi(&place, &[]);
+    for command in [vec![&program], vec![&wrapper, &program]] {
+        let said = sentence(launched(mpi).args(command));
+        let expected = format!(
+            "mpisee: no profile was written: {} is linked with a static MPI, whose calls do not reach the profiler; link \
+             MPI dynamically",
+            program.display()
+        );
+        assert_eq!(said, expected);
+    }
 }
 
 #[case]

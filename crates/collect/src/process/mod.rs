@@ -13,6 +13,7 @@ mod batch;
 pub mod begin_socket;
 pub mod cpu;
 pub mod gpu;
+pub mod linked_mpi;
 pub mod mapped_files;
 pub mod pci;
 

@@ -206,7 +206,7 @@ impl fmt::Display for Message<'_> {
             Reason::Static => write!(
                 f,
                 "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled. \
-                 Link the program dynamically, or with -lmpisee"
+                 Link the program dynamically"
             ),
             Reason::Foreign => write!(
                 f,

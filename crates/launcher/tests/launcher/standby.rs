@@ -56,6 +56,67 @@ fn a_wrapper_that_replaces_or_unsets_the_preload_is_named() {
     }
 }
 
+/// A program that sleeps for as many seconds as PAUSE says, and calls a function of its own.
+fn program_with_mpi(installed: &Installation, name: &str, mpi: &str, link: &[&str]) -> String {
+    let source = format!(
+        "#include <stdlib.h>\n#include <unistd.h>\nint {mpi}(void) {{ return 0; }}\n\
+         int main(void) {{ sleep(atoi(getenv(\"PAUSE\"))); return {mpi}(); }}"
+    );
+    installed.program(name, &source, link)
+}
+
+#[test]
+fn a_static_program_behind_a_wrapper_is_named() {
+    let installed = silent();
+    let linked = program_with_mpi(&installed, "linked", "PMPI_Init", &["-static"]);
+    let stripped = program_with_mpi(&installed, "stripped", "PMPI_Init", &["-static", "-s"]);
+    let help = "link it dynamically";
+    for (line, code) in [("exec \"$@\"", 0), ("\"$@\"; exit 7", 7)] {
+        let wrapper = installed.file("wrapper.sh", script(line), 0o755);
+        for (app, why) in [
+            (&linked, format!("so {linked} had no profiler; {help}")),
+            (&stripped, format!("if {stripped} is the MPI program, {help}")),
+        ] {
+            let separator = if app == &linked { "," } else { ";" };
+            let run =
+                looked_at(|seconds| installed.mpisee(&[&wrapper, app]).variable("PAUSE", seconds).run());
+            let said = format!(
+                "mpisee: no profile was written: {wrapper} started {app}, which is linked statically{separator} {why}\n"
+            );
+            assert_eq!((run.status.code(), run.stderr), (Some(code), said));
+        }
+    }
+}
+
+/// The dynamic loader preloads the profiler, and the program calls past it.
+#[test]
+fn a_program_with_a_static_mpi_is_named() {
+    let installed = silent();
+    let app = program_with_mpi(&installed, "app", "PMPI_Init", &[]);
+    let run = looked_at(|seconds| {
+        installed.mpisee(&["sh", "-c", "\"$0\"; exit 7", &app]).variable("PAUSE", seconds).run()
+    });
+    let said = format!(
+        "mpisee: no profile was written: {app} is linked with a static MPI, whose calls do not reach the profiler; link MPI \
+         dynamically\n"
+    );
+    assert_eq!((run.status.code(), run.stderr), (Some(7), said));
+}
+
+#[test]
+fn a_static_program_whose_symbols_show_that_it_has_no_mpi_is_not_named() {
+    let installed = silent();
+    let other = program_with_mpi(&installed, "other", "begin", &["-static"]);
+    let app = program(&installed);
+    let line = "\"$0\"; exec env -u LD_PRELOAD \"$1\"";
+    let run = looked_at(|seconds| {
+        installed.mpisee(&["sh", "-c", line, &other, &app]).variable("PAUSE", seconds).run()
+    });
+    assert!(run.stderr.contains(&format!("sh started {app} without LD_PRELOAD")), "{run:?}");
+    let run = installed.mpisee(&["env", &other]).variable("PAUSE", "1").run();
+    assert!(run.stderr.contains("nothing that env ran called MPI_Init"), "{run:?}");
+}
+
 #[test]
 fn a_program_that_is_gone_before_it_is_looked_at_is_still_reported() {
     let installed = silent();
