@@ -285,7 +285,7 @@ pub struct RankRow {
     #[serde(default)]
     pub mpi_threads: Option<u32>,
     /// The time that these threads lived, of each from its first recorded call: `wall_s` of each that
-    /// lived throughout, and `wall_s` at least. `mpi_s` is a part of it.
+    /// lived throughout. Time in which none of them lived counts once. `mpi_s` is a part of it.
     #[serde(default)]
     pub mpi_thread_s: Option<Seconds>,
 }

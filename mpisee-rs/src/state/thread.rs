@@ -26,7 +26,7 @@ use std::ffi::c_void;
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// A thread's own state. It outlives the thread: the next thread that begins takes it over.
@@ -208,6 +208,33 @@ fn prefetch_state() {
     prefetch::thread_local();
 }
 
+/// Time in which a thread lives at each moment, of those that came later than the run began.
+struct Stretch {
+    threads: usize,
+    since: Ticks,
+}
+
+static STRETCH: Mutex<Stretch> = Mutex::new(Stretch { threads: 0, since: Ticks::ZERO });
+
+impl Stretch {
+    /// A thread begins; returns when the stretch began.
+    fn enter(now: Ticks) -> Ticks {
+        let mut stretch = STRETCH.lock().unwrap_or_else(PoisonError::into_inner);
+        if stretch.threads == 0 {
+            stretch.since = now;
+        }
+        stretch.threads += 1;
+        stretch.since
+    }
+
+    /// A thread ends; returns how long the stretch was, if it ends as well.
+    fn leave(now: Ticks) -> Ticks {
+        let mut stretch = STRETCH.lock().unwrap_or_else(PoisonError::into_inner);
+        stretch.threads = stretch.threads.saturating_sub(1);
+        if stretch.threads > 0 { Ticks::ZERO } else { now.saturating_sub(stretch.since) }
+    }
+}
+
 /// The first thread's state: at an address that the code knows, so that it can be asked for in advance.
 struct First(UnsafeCell<MaybeUninit<Thread>>);
 
@@ -262,9 +289,11 @@ impl Thread {
         };
         let thread = match FIRST.take() {
             Some(first) => {
-                // The thread that makes the first call began MPI, or waited until that was done.
+                // The thread that makes the first call began MPI, or waited until that was done. It has the state
+                // before the run begins if the profiler measures its own cost in it. It is in no stretch.
                 let start = world.segment.header().start_ticks.load(Ordering::Relaxed);
-                lives.values[lives::SINCE].store(start, Ordering::Relaxed);
+                let since = if start == 0 { clock::ticks().get() } else { start };
+                lives.values[lives::SINCE].store(since, Ordering::Relaxed);
                 first
             }
             None => Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr(),
@@ -284,19 +313,31 @@ impl Thread {
     /// Notes that a thread begins to use the state.
     fn begins(&self) {
         self.rounds.set(0);
-        let since = &self.lives.values[lives::SINCE];
+        let [since, stretch] = [lives::SINCE, lives::COVERED_SINCE].map(|value| &self.lives.values[value]);
         if own_value(since) == 0 {
-            since.store(clock::ticks().get(), Ordering::Relaxed);
+            let now = clock::ticks();
+            since.store(now.get(), Ordering::Relaxed);
+            stretch.store(Stretch::enter(now).get(), Ordering::Release);
         }
     }
 
     /// Notes that the thread which used the state has ended.
     fn ends(&self) {
-        let [since, ended] = [lives::SINCE, lives::ENDED].map(|value| &self.lives.values[value]);
-        let life = clock::ticks().saturating_sub(Ticks::new(own_value(since)));
+        let [since, ended, covered, stretch] =
+            [lives::SINCE, lives::ENDED, lives::COVERED, lives::COVERED_SINCE]
+                .map(|value| &self.lives.values[value]);
+        let now = clock::ticks();
+        let add = |sum: &AtomicU64, more: Ticks| {
+            sum.store(own_value(sum).wrapping_add(more.get()), Ordering::Release);
+        };
+        let life = now.saturating_sub(Ticks::new(own_value(since)));
         // A reader between the two misses a life, and counts none twice.
         since.store(0, Ordering::Release);
-        ended.store(own_value(ended).wrapping_add(life.get()), Ordering::Release);
+        add(ended, life);
+        if own_value(stretch) != 0 {
+            stretch.store(0, Ordering::Release);
+            add(covered, Stretch::leave(now));
+        }
     }
 
     /// The place for an operation on a communicator, set to it.

@@ -162,29 +162,51 @@ fn a_region_has_the_threads_that_call_in_it(mpi: &Mpi) {
     assert_eq!(found, expected.map(|(name, threads)| (name, Some(2 * u64::from(threads.max(1))))));
 }
 
+/// The bounds of a time that a program printed.
+fn bounds(stdout: &str, what: &str) -> [f64; 2] {
+    let line = stdout.lines().find_map(|line| line.strip_prefix(what)?.strip_prefix(" from ")).expect(what);
+    let (least_s, most_s) = line.trim_end_matches(" s").split_once(" to ").expect("two times");
+    [least_s, most_s].map(|time_s| time_s.parse().expect("a time"))
+}
+
+/// A thread ends a moment before the other one knows.
+const CLOCKS: f64 = 1e-3;
+
 /// A thread that lives for a part of the run is that part of a thread.
 #[case]
 fn threads_count_for_as_long_as_they_live(mpi: &Mpi) {
     let finished = Run::new(mpi, "threads/short_helper").ranks(2).profiled();
     let tables = finished.tables();
     assert_calls(tables, "W", 1, &[("MPI_Bcast", 3, 3 * 733), ("MPI_Barrier", 2, 0)]);
-    let said = finished.stdout.lines().find_map(|line| line.strip_prefix("helpers lived from "));
-    let (least_s, most_s) = said.and_then(|said| said.trim_end_matches(" s").split_once(" to ")).unwrap();
-    let [least_s, most_s] = [least_s, most_s].map(|time_s| time_s.parse::<f64>().unwrap());
+    let [least_s, most_s] = bounds(&finished.stdout, "helpers lived");
     let lived = |threads, thread_s: Option<Seconds>, wall_s: Seconds| {
         assert_eq!(threads, Some(2));
         thread_s.unwrap().0 - wall_s.0
     };
     let row = tables.ranks.iter().find(|row| row.rank == 0).unwrap();
     let region = tables.regions.iter().find(|row| row.rank == 0).unwrap();
-    // A thread ends a moment before the other one knows.
-    const CLOCKS: f64 = 1e-3;
     for lived_s in [
         lived(row.mpi_threads, row.mpi_thread_s, row.wall_s),
         lived(region.mpi_threads, region.mpi_thread_s, region.wall_s),
     ] {
         assert!(least_s <= lived_s + CLOCKS && lived_s <= most_s + CLOCKS, "{least_s} {lived_s} {most_s}");
     }
+    finished.check();
+}
+
+/// The rank is there while no helper lives, as one thread outside of MPI.
+#[case]
+fn time_without_a_helper_counts_once_where_helpers_make_all_calls(mpi: &Mpi) {
+    let finished = Run::new(mpi, "threads/only_helpers").ranks(2).profiled();
+    let messages = finished.tables().sum("S", "MPI_Sendrecv");
+    assert_eq!((messages.calls, messages.bytes), (2 * 4, 2 * 2 * 2 * (751 + 752)));
+    let [all_least_s, all_most_s] = bounds(&finished.stdout, "all lived");
+    let [one_least_s, one_most_s] = bounds(&finished.stdout, "one lived");
+    let row = &finished.tables().ranks[0];
+    assert_eq!(row.mpi_threads, Some(2));
+    let beyond_s = row.mpi_thread_s.unwrap().0 - row.wall_s.0;
+    let (least_s, most_s) = (all_least_s - one_most_s, all_most_s - one_least_s);
+    assert!(least_s - CLOCKS <= beyond_s && beyond_s <= most_s + CLOCKS, "{least_s} {beyond_s} {most_s}");
     finished.check();
 }
 

@@ -301,6 +301,12 @@ pub mod lives {
     pub const SINCE: usize = 0;
     /// Ticks that the threads before it lived.
     pub const ENDED: usize = 1;
+    /// Ticks of stretches in which a thread lived at each moment, and which ended with one that had the state. Threads that
+    /// live from the begin of the run on are left out.
+    pub const COVERED: usize = 2;
+    /// Ticks when the stretch began in which the thread that has the state lives; 0 if none has it, and of one that lives
+    /// from the begin of the run on.
+    pub const COVERED_SINCE: usize = 3;
 }
 
 /// Values of a slot that counts a region.

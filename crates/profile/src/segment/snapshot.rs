@@ -220,7 +220,7 @@ pub struct Snapshot {
     /// no threads apart.
     pub callers: Option<BTreeSet<(RegionId, u64)>>,
     /// How long threads lived, by the number that [`Snapshot::callers`] have, see [`layout::lives`].
-    lives: HashMap<u64, [Ticks; 2]>,
+    lives: HashMap<u64, [Ticks; 4]>,
     /// Sampled instances of collective operations, by the key that counts these.
     pub samples: HashMap<SlotKey, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
@@ -328,20 +328,31 @@ impl Snapshot {
 
     /// The ticks until `end` in which a thread with that number lived; `None` if that is unknown.
     pub fn life_of(&self, thread: u64, end: Ticks) -> Option<Ticks> {
-        let &[since, ended] = self.lives.get(&thread)?;
+        let &[since, ended, ..] = self.lives.get(&thread)?;
         let lives = if since == Ticks::ZERO { Ticks::ZERO } else { end.saturating_sub(since) };
         Some(ended.saturating_add(lives))
     }
 
-    /// The ticks until `end` in which the threads lived that called MPI, all together: no less than
-    /// one that lived throughout, and no more than all of [`Snapshot::threads`]. `None` if that is
-    /// unknown.
+    /// The ticks until `end` in which the threads lived that called MPI, all together. Time in which
+    /// none of them lived counts once, since the process ran: no less than one that lived throughout,
+    /// and no more than all of [`Snapshot::threads`]. `None` if that is unknown.
     pub fn thread_ticks(&self, end: Ticks) -> Option<Ticks> {
         let wall = end.saturating_sub(self.start_ticks);
         let threads = BTreeSet::from_iter(self.callers.as_ref()?.iter().map(|&(_, thread)| thread));
-        let lived = self.lived(threads, wall, end)?;
+        let lives = threads.iter().map(|&thread| Some(self.life_of(thread, end)?.min(wall)));
+        let lives: Vec<Ticks> = lives.collect::<Option<_>>()?;
+        let lived = lives.iter().copied().fold(Ticks::ZERO, Ticks::saturating_add);
+        let longest = lives.into_iter().max().unwrap_or_default();
+        let without = wall.saturating_sub(self.covered(end).max(longest));
         let most = wall.get().saturating_mul(self.threads() as u64).max(wall.get());
-        Some(lived.clamp(wall, Ticks::new(most)))
+        Some(lived.saturating_add(without).clamp(wall, Ticks::new(most)))
+    }
+
+    /// The ticks until `end` in which a thread lived at least of those that came later than the run began.
+    fn covered(&self, end: Ticks) -> Ticks {
+        let since = self.lives.values().map(|&[.., since]| since).filter(|&since| since != Ticks::ZERO).min();
+        let open = since.map_or(Ticks::ZERO, |since| end.saturating_sub(since));
+        self.lives.values().fold(open, |sum, &[_, _, covered, _]| sum.saturating_add(covered))
     }
 
     /// The ticks that these threads lived until `end`, of each `wall` at most.
@@ -452,7 +463,8 @@ impl Snapshot {
             return;
         }
         if key == SlotKey::LIVES {
-            let lives = [layout::lives::SINCE, layout::lives::ENDED].map(|value| Ticks::new(values[value]));
+            use layout::lives::{COVERED, COVERED_SINCE, ENDED, SINCE};
+            let lives = [SINCE, ENDED, COVERED, COVERED_SINCE].map(|value| Ticks::new(values[value]));
             self.lives.insert(writer, lives);
             return;
         }
