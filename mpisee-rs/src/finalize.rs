@@ -258,6 +258,19 @@ pub struct Own {
 }
 
 impl Own {
+    /// The contribution of a rank with these counts; `sums` are those of its header.
+    fn of(snapshot: &Snapshot, end: RunEnd, absent: &RankSet, sums: &RunSums, kernels: Vec<GpuPart>) -> Own {
+        let tables = RankTables::<AsText>::of_arrived(absent, snapshot, end.moment);
+        let mut tables = tables.with_kernels(kernels);
+        Own {
+            sums: sums.clone().with_rows(&tables, snapshot),
+            call_ns: call_ns(snapshot, end.moment),
+            parts: Some(parts(&mut tables)),
+            kernels: tables.gpu,
+            end: Some(end),
+        }
+    }
+
     fn rows(&self) -> [&[u8]; TABLES] {
         self.parts.as_ref().map_or([&[]; TABLES], |parts| parts.each_ref().map(Vec::as_slice))
     }
@@ -277,15 +290,7 @@ fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
 fn make_rows(world: &World, end: RunEnd, absent: &RankSet, sums: &RunSums) -> Result<Own, String> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
-        let tables = RankTables::<AsText>::of_arrived(absent, &snapshot, end.moment);
-        let mut tables = tables.with_kernels(tracer::parts(world));
-        Ok(Own {
-            sums: sums.clone().with_rows(&tables, &snapshot),
-            call_ns: call_ns(&snapshot, end.moment),
-            parts: Some(parts(&mut tables)),
-            kernels: tables.gpu,
-            end: Some(end),
-        })
+        Ok(Own::of(&snapshot, end, absent, sums, tracer::parts(world)))
     }));
     made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned()))
 }

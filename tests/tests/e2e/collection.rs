@@ -205,3 +205,29 @@ fn tree_and_segments_give_the_same_profile(mpi: &Mpi) {
         assert_eq!(counted(from_segments), counted(through_tree), "{program} on {ranks}");
     }
 }
+
+/// Rank 0 comes last, and has changed the names in the files of the others' rows before.
+#[case]
+fn the_last_rank_copies_the_rows_that_others_have_left(mpi: &Mpi) {
+    const RANKS: u32 = 3;
+    let place = Place::new();
+    let folder = place.segments().display().to_string();
+    let copied = collected(mpi, "lifecycle/rows_left", RANKS, "auto");
+    let copied = copied.options(&["--segments", &folder]).argument(&folder).profiled();
+    let copied = copied.check().tables();
+    assert_eq!((how(copied), place.left().len()), (("node", &[][..]), 0));
+    let calls_in =
+        |name: &str, rank: u32| copied.sum_where(|row| row.region == name && row.rank == rank).calls;
+    for rank in 0..RANKS {
+        let calls = [COUNTED, COPIED].map(|name| calls_in(name, rank));
+        assert_eq!(calls, if rank == 0 { [300 * 16, 0] } else { [0, 300 * 16] }, "rank {rank}");
+    }
+    // All else is as in a profile from counts.
+    let through_tree = collected(mpi, "lifecycle/rows_left", RANKS, "tree").profiled();
+    let rows = counted(copied).into_iter().map(|row| row.replace(COPIED, COUNTED));
+    assert_eq!(rows.collect::<Vec<_>>(), counted(through_tree.check().tables()));
+}
+
+/// A name, and that by which `rows_left` replaces it.
+const COUNTED: &str = "counted by its rank";
+const COPIED: &str = "copied from its row";
