@@ -1,5 +1,5 @@
 /* Calls of each kind on 2 ranks: between two ranks, collective, on requests, that create communicators, on windows, on
- * files, in regions, and of threads at once. */
+ * files, in regions, of threads at once, and with FORTRAN also from there. */
 #include "program.h"
 #include <pthread.h>
 
@@ -107,6 +107,12 @@ static void files(void) {
     MPI_File_close(&file);
 }
 
+#ifdef FORTRAN
+void fortran_kinds(void);
+#else
+static void fortran_kinds(void) {}
+#endif
+
 static void *communicate(void *comm) {
     for (int round = 0; round < 8; round++)
         MPI_Allreduce(MPI_IN_PLACE, &(int){round}, 1, MPI_INT, MPI_SUM, *(MPI_Comm *)comm);
@@ -134,6 +140,7 @@ int main(int argc, char **argv) {
     communicators();
     windows();
     files();
+    fortran_kinds();
     threads();
     MPI_Pcontrol(0x4d505301);
     MPI_Finalize();

@@ -1,6 +1,9 @@
-//! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of each kind.
+//! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of each kind, from C and
+//! Fortran.
 
-use mpisee_tests::{LIMIT, Mpi, Place, case, within};
+use mpisee_tests::{LIMIT, Mpi, Place, case, root, within};
+use std::path::Path;
+use std::process::Command;
 
 /// Beginnings of the files of a C library and of valgrind, whose functions work for others.
 const HELPERS: [&str; 5] = ["libc.", "libc-", "ld-linux", "libpthread", "vgpreload_"];
@@ -27,34 +30,44 @@ fn is_of_library(error: &str) -> bool {
     files.next().is_some_and(|file| file.starts_with("libmpisee"))
 }
 
-/// The errors of each rank under valgrind.
+/// Has valgrind write what it finds in each process to a file `rank-PID.xml` of the working directory.
+const VALGRIND: [&str; 4] = ["valgrind", "--xml=yes", "--xml-file=rank-%p.xml", "--num-callers=40"];
+
+/// The errors of each process of which valgrind has written a file there.
+fn errors_in(folder: &Path) -> Vec<Vec<String>> {
+    let files = std::fs::read_dir(folder).expect("the folder is there");
+    let files = files.map(|file| file.expect("it can be listed").path());
+    let written = files.filter(|path| path.extension().is_some_and(|extension| extension == "xml"));
+    let texts = written.map(|path| std::fs::read_to_string(path).expect("it is text"));
+    texts
+        .map(|xml| {
+            assert!(xml.trim_end().ends_with("</valgrindoutput>"), "valgrind came to its end");
+            elements(&xml, "error").map(str::to_owned).collect()
+        })
+        .collect()
+}
+
+/// The errors of each rank under valgrind, of a program with calls from C, and from Fortran where the MPI has it.
 fn errors(mpi: &Mpi) -> Vec<Vec<String>> {
     let place = Place::new();
     let mut command = place.command(mpi, 2);
-    command.args([
-        "--output",
-        "test.mpisee",
-        "valgrind",
-        "--xml=yes",
-        "--xml-file=rank-%p.xml",
-        "--num-callers=40",
-    ]);
-    command.arg(mpi.compile("lifecycle/each_kind"));
+    command.args(["--output", "test.mpisee"]).args(VALGRIND);
+    let in_c = root().join("tests/programs/lifecycle/each_kind.c").display().to_string();
+    let with_fortran =
+        mpi.compile_fortran_with("fortran/kinds", "USE_MPI_F08", &["-DFORTRAN", "-pthread", &in_c]);
+    let of_fortran: &[&str] =
+        if with_fortran.is_some() { &["MPI_Exscan", "MPI_Get", "MPI_Issend"] } else { &[] };
+    command.arg(with_fortran.unwrap_or_else(|| mpi.compile("lifecycle/each_kind")));
     let output = within(LIMIT, &mut command);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{}: {}\n{said}", mpi.name, output.status);
     let tables = place.tables("test.mpisee");
-    for call in ["MPI_Mrecv", "MPI_Scan", "MPI_Startall", "MPI_Comm_idup", "MPI_Put", "MPI_File_iread_at"] {
-        assert_eq!(
-            tables.sum_where(|row| row.call == call).calls,
-            if call == "MPI_Mrecv" { 1 } else { 2 * times(call) }
-        );
+    let of_c = ["MPI_Mrecv", "MPI_Scan", "MPI_Startall", "MPI_Comm_idup", "MPI_Put", "MPI_File_iread_at"];
+    for call in of_c.iter().chain(of_fortran) {
+        let expected = if *call == "MPI_Mrecv" { 1 } else { 2 * times(call) };
+        assert_eq!(tables.sum_where(|row| row.call == *call).calls, expected, "{call}");
     }
-    let files = std::fs::read_dir(place.folder()).expect("the folder is there");
-    let files = files.map(|file| file.expect("it can be listed").path());
-    let written = files.filter(|path| path.extension().is_some_and(|extension| extension == "xml"));
-    let texts = written.map(|path| std::fs::read_to_string(path).expect("it is text"));
-    texts.map(|xml| elements(&xml, "error").map(str::to_owned).collect()).collect()
+    errors_in(place.folder())
 }
 
 /// How often a rank makes a call.
@@ -68,6 +81,34 @@ fn valgrind_finds_no_error_in_the_library(mpi: &Mpi) {
     assert_eq!(errors.len(), 2, "{}: a file for each rank", mpi.name);
     for error in errors.iter().flatten() {
         assert!(!is_of_library(error), "{}: {error}", mpi.name);
+    }
+}
+
+/// What valgrind finds in a library with our name is found by this test.
+#[case]
+fn errors_of_the_library_are_found() {
+    let place = Place::new();
+    let compile = |source: &str, output: &str, arguments: &[&str]| {
+        let file = place.path(&format!("{output}.c"));
+        std::fs::write(&file, source).expect("there is room");
+        let mut compiler = Command::new("cc");
+        compiler.arg("-g").arg(&file).arg("-o").arg(place.path(output)).args(arguments);
+        assert!(compiler.status().expect("there is a compiler").success());
+    };
+    let faulty = "#include <stdlib.h>\n\
+                  int faulty(int last) { int *made = malloc(16), sum = made[0] ? 1 : 2; sum += made[last]; free(made); return sum; }";
+    compile(faulty, "libmpisee.so", &["-shared", "-fPIC"]);
+    let folder = place.folder().display().to_string();
+    let library = place.path("libmpisee.so").display().to_string();
+    let program = "int faulty(int); int main(void) { return faulty(4) == 0; }";
+    compile(program, "program", &[&library, &format!("-Wl,-rpath,{folder}")]);
+    let mut command = Command::new(VALGRIND[0]);
+    command.args(&VALGRIND[1..]).arg(place.path("program")).current_dir(place.folder());
+    assert!(within(LIMIT, &mut command).status.success());
+    let errors = errors_in(place.folder()).concat();
+    for kind in ["UninitCondition", "InvalidRead"] {
+        let is_found = |error: &String| is_of_library(error) && elements(error, "kind").any(|it| it == kind);
+        assert!(errors.iter().any(is_found), "{kind}: {errors:?}");
     }
 }
 
