@@ -8,7 +8,7 @@
 use crate::mpi::RANKS_SLEEP;
 use crate::{Mpi, command, root};
 pub use inventory;
-use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -67,26 +67,39 @@ pub fn run(binary: &str) -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     arguments.test_threads.get_or_insert(cores * 3);
     RANKS_SLEEP.store(true, Ordering::Relaxed);
-    run_with(binary, &arguments)
-}
-
-/// Runs the cases of this binary one after the other.
-pub fn run_alone(binary: &str) -> ExitCode {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = Some(1);
-    run_with(binary, &arguments)
-}
-
-fn run_with(binary: &str, arguments: &Arguments) -> ExitCode {
     let duties = Duties::default();
+    let ended = run_cases(&arguments, &duties, |_| true);
+    finish(binary, &duties, ended.has_failed())
+}
+
+/// Runs the cases of this binary whose ranks do not sleep: one per core, and then those of the subjects `alone` one after
+/// the other.
+pub fn run_awake(binary: &str, alone: &[&str]) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    let is_alone = |case: &Case| alone.contains(&case.subject());
+    let duties = Duties::default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let most = arguments.test_threads.unwrap_or(cores);
+    let ended = [(most, false), (1, true)].map(|(lanes, is_their_turn)| {
+        arguments.test_threads = Some(lanes);
+        run_cases(&arguments, &duties, |case| is_alone(case) == is_their_turn)
+    });
+    finish(binary, &duties, ended.iter().any(Conclusion::has_failed))
+}
+
+fn run_cases(arguments: &Arguments, duties: &Duties, is_wanted: impl Fn(&Case) -> bool) -> Conclusion {
     let selection = Selection::from_environment();
-    let cases = inventory::iter::<Case>().filter(|case| selection.has(case));
-    let mut trials: Vec<Trial> = cases.flat_map(|case| trials(case, &selection, &duties)).collect();
+    let cases = inventory::iter::<Case>().filter(|case| selection.has(case) && is_wanted(case));
+    let mut trials: Vec<Trial> = cases.flat_map(|case| trials(case, &selection, duties)).collect();
     trials.sort_by(|a, b| a.name().cmp(b.name()));
     panic::set_hook(Box::new(keep_message));
-    let conclusion = libtest_mimic::run(arguments, trials);
+    libtest_mimic::run(arguments, trials)
+}
+
+fn finish(binary: &str, duties: &Duties, has_failed: bool) -> ExitCode {
     list(binary, std::mem::take(&mut *duties.lock().unwrap_or_else(PoisonError::into_inner)));
-    conclusion.exit_code()
+    // As of Rust's own test harness.
+    if has_failed { ExitCode::from(101) } else { ExitCode::SUCCESS }
 }
 
 /// The cases and MPIs to run.

@@ -1,5 +1,6 @@
-//! End-to-end tests of times: who waits for whom, who had no core, what the profiler says it costs. They run one after the
-//! other, since others on the same cores would change what they measure.
+//! End-to-end tests of times: who waits for whom, who had no core, what the profiler says it costs. Ranks wait as the MPI has
+//! it, so that one case runs per core. Cases that compare times with those of the program run alone: others on the same cores
+//! would change these times.
 
 use std::process::ExitCode;
 
@@ -15,5 +16,8 @@ mod tune;
 mod waits;
 
 fn main() -> ExitCode {
-    mpisee_tests::harness::run_alone("measured")
+    mpisee_tests::harness::run_awake(
+        "measured",
+        &["bench", "cores", "efficiency", "replay", "stated_overhead", "tune", "waits"],
+    )
 }

@@ -200,8 +200,17 @@ fn packages(profile: &str, packages: impl IntoIterator<Item = &'static str>) -> 
 }
 
 /// Runs the program that reads C headers. It is a package of its own, since bindgen takes longer to compile than all of xtask.
+/// It is built with the features of all packages, as the tests build it.
 pub fn bindings(arguments: &[&str]) -> Result<()> {
-    cargo(&[&["run", "--package", "mpisee-bindings", "--"], arguments].concat(), None)
+    const NAME: &str = "mpisee-bindings";
+    cargo(&[&["build", "--bin", NAME], &WITHOUT_LIBRARY[..]].concat(), None)?;
+    let mut program = Command::new(root().join("target/debug").join(NAME));
+    // As cargo does for what it runs.
+    program.current_dir(root()).env("CARGO_MANIFEST_DIR", root().join("tools/bindings"));
+    let status = program.args(arguments).status();
+    let status = status.with_context(|| format!("starting {NAME}"))?;
+    ensure!(status.success(), "{NAME} {} did not succeed; its messages are above", arguments.join(" "));
+    Ok(())
 }
 
 /// Runs clippy over everything; over the library as built for every MPI wanted.
