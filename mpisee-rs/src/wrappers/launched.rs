@@ -180,7 +180,7 @@ fn say_if_unprofiled() {
              asked of the library"
         ));
     }
-    if has_static_mpi() {
+    if is_program() && has_static_mpi() {
         return say(format_args!(
             "no profile was written: {name} is linked with a static MPI, whose calls do not reach the profiler; link MPI \
              dynamically"

@@ -5,7 +5,7 @@ use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-/// What the symbols of a program show of an MPI.
+/// The MPI in a program, by its symbols.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkedMpi {
     /// It has MPI's functions.
@@ -35,8 +35,8 @@ const SYMBOL_TABLE: u32 = 2;
 const MOST_BYTES: u64 = 1 << 31;
 /// Bytes that are read at once, a multiple of those of a symbol.
 const PIECE_BYTES: u64 = SYMBOL_BYTES as u64 * (1 << 15);
-/// A function that all programs with MPI have, whichever of its functions they call.
-const NAME: &[u8] = b"PMPI_Init\0";
+/// The begin of a name that each program with MPI has: `PMPI_Init` or `PMPI_Init_thread`.
+const NAME: &[u8] = b"PMPI_Init";
 
 impl ProgramFile {
     /// Reads the begin of the file; `None` if it is no program for a processor with the byte order and the words of this one.
@@ -71,17 +71,21 @@ impl ProgramFile {
         let Some([symbols, names]) = &self.symbols else { return LinkedMpi::Unknown };
         let Ok(places) = self.places_of_name(names) else { return LinkedMpi::Unknown };
         let is_of_mpi = |symbol: &[u8]| short(symbol, 6) != 0 && places.contains(&word(symbol, 0));
+        if places.is_empty() {
+            return LinkedMpi::Missing;
+        }
         let mut is_linked = false;
-        let read = !places.is_empty()
-            && self
-                .pieces(symbols, 0, |_, piece| {
-                    is_linked |= piece.chunks_exact(SYMBOL_BYTES).any(is_of_mpi);
-                })
-                .is_ok();
-        if read && is_linked { LinkedMpi::Linked } else { LinkedMpi::Missing }
+        let read = self.pieces(symbols, 0, |_, piece| {
+            is_linked |= piece.chunks_exact(SYMBOL_BYTES).any(is_of_mpi);
+        });
+        match read {
+            Ok(()) if is_linked => LinkedMpi::Linked,
+            Ok(()) => LinkedMpi::Missing,
+            Err(_) => LinkedMpi::Unknown,
+        }
     }
 
-    /// Where the name is among the names of symbols. It may be the end of a longer one.
+    /// Where the name is among the names of symbols. It may be within a longer one.
     fn places_of_name(&self, names: &Range<u64>) -> io::Result<Vec<u32>> {
         let mut places = Vec::new();
         self.pieces(names, NAME.len() as u64 - 1, |begin, piece| {
@@ -150,6 +154,11 @@ mod tests {
             (with_mpi, &[][..], (true, LinkedMpi::Linked)),
             (with_mpi, &["-static"], (false, LinkedMpi::Linked)),
             (with_mpi, &["-s"], (true, LinkedMpi::Unknown)),
+            (
+                "int PMPI_Init_thread(void) { return 0; } int main(void) { return PMPI_Init_thread(); }",
+                &[],
+                (true, LinkedMpi::Linked),
+            ),
             (
                 "int MPI_Init(void) { return 0; } int main(void) { return MPI_Init(); }",
                 &[],
