@@ -24,7 +24,20 @@ impl Components {
         // Libraries that several plugins share lie beside their folder.
         let folders = plugins.iter().flat_map(|folder| [Some(*folder), folder.parent()]).flatten();
         let there = folders.flat_map(files_in).filter_map(|file| component(&file));
-        Some(Components { not_loaded: there.filter(|name| !loaded.contains(name)).collect(), loaded })
+        let not_loaded = there.filter(|name| !loaded.contains(name)).collect();
+        let components = Components { not_loaded, loaded };
+        let may_use_all = std::env::var("OMPI_MCA_pml").map_or(true, |list| has_cm(&list));
+        Some(if may_use_all { components } else { components.without("mtl_") })
+    }
+
+    /// Takes those whose names begin so for not loaded: what MPI was told not to use is loaded, but neither set up nor closed,
+    /// and Open MPI's `mtl_psm2` crashes when its variables are read then.
+    fn without(self, begin: &str) -> Components {
+        let (left_out, loaded) = self.loaded.into_iter().partition(|name| name.starts_with(begin));
+        Components {
+            loaded,
+            not_loaded: self.not_loaded.into_iter().chain::<BTreeSet<_>>(left_out).collect(),
+        }
     }
 
     /// Returns whether a variable is of a component that is not loaded.
@@ -38,6 +51,12 @@ impl Components {
         let names = [&self.loaded, &self.not_loaded];
         names.into_iter().filter_map(|names| longest(names, variable)).max_by_key(|name| name.len())
     }
+}
+
+/// Returns whether a list of Open MPI's has `cm`, which passes messages to components `mtl`.
+fn has_cm(list: &str) -> bool {
+    let (names, is_without) = list.strip_prefix('^').map_or((list, false), |names| (names, true));
+    names.split(',').any(|name| name == "cm") != is_without
 }
 
 /// The longest of the names that begins a variable's: `fcoll_dynamic` is a component, and `fcoll_dynamic_gen2` another.
@@ -95,6 +114,18 @@ mod tests {
         assert_eq!(components.of("fcoll_dynamic_gen2_priority"), Some("fcoll_dynamic_gen2"));
         assert_eq!(components.of("coll_monitoring_messages_count"), Some("coll_monitoring"));
         assert_eq!(components.of("coll_base_verbose"), None);
+    }
+
+    #[test]
+    fn components_that_mpi_was_told_not_to_use_are_taken_for_not_loaded() {
+        let lists = [("ob1", false), ("cm", true), ("ob1,cm", true), ("^cm", false), ("^ucx,ob1", true)];
+        for (list, expected) in lists {
+            assert_eq!(has_cm(list), expected, "{list}");
+        }
+        let loaded = ["mtl_psm2", "coll_tuned"].map(str::to_owned).into();
+        let components = Components { loaded, not_loaded: BTreeSet::new() }.without("mtl_");
+        assert!(components.are_without("mtl_psm2_mq_stats"), "{components:?}");
+        assert!(!components.are_without("coll_tuned_bcast_algorithm"), "{components:?}");
     }
 
     #[test]
