@@ -93,6 +93,8 @@ fn add_waits(all: &mut [Sentence]) {
         (0..all.len()).map(|at| (0..all.len()).find(|&other| is_mutual(at, other))).collect();
     for (at, &partner) in partners.iter().enumerate() {
         let waits = all[at].waits.as_ref();
+        // Of several that name the same other one, the first is in a circle with it.
+        let partner = partner.filter(|&other| partners[other] == Some(at));
         let said = match partner {
             None => waits.map(MeasuredWaits::sentence),
             Some(other) if at < other => waits.zip(all[other].waits.as_ref()).map(|(one, it)| one.circle(it)),

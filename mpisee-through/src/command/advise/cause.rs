@@ -83,8 +83,7 @@ pub fn merge(mut all: Vec<Caused>, facts: &Facts<'_>) -> Vec<Finding> {
         }
     }
     let roots: Vec<usize> = (0..causes.len()).map(|at| root(&causes, at)).collect();
-    // What is no circle ends with a cause that has no source.
-    let is_circle: Vec<bool> = roots.iter().map(|&root| source(&causes, root).is_some()).collect();
+    let is_circle: Vec<bool> = (0..causes.len()).map(|at| is_in_circle(&causes, at)).collect();
     let mut all: Vec<Option<Caused>> = causes.into_iter().map(Some).collect();
     for (at, &root) in roots.iter().enumerate().filter(|&(at, &root)| at != root) {
         let passed_on = all[at].take();
@@ -109,6 +108,12 @@ fn source(causes: &[Caused], at: usize) -> Option<usize> {
     let is_source =
         |other: &Caused| !other.ranks.is_empty() && causes[at].sources.contains(&other.finding.about);
     (0..causes.len()).find(|&other| other != at && is_source(&causes[other]))
+}
+
+/// Returns whether the sources of a cause, one after the other, lead back to it.
+fn is_in_circle(causes: &[Caused], at: usize) -> bool {
+    let sources = std::iter::successors(source(causes, at), |&next| source(causes, next));
+    sources.take(causes.len()).any(|next| next == at)
 }
 
 /// The cause that others, one after the other, only pass on; of a circle of them the first.
