@@ -142,7 +142,7 @@ fn calls_of_a_forked_process_are_not_seen() {
 #[case]
 fn what_a_killed_rank_left_is_said_beside_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let said = start_and_mark_ends(folder.path(), "first-killed 1");
+    let said = start_and_mark_ends(folder.path(), "first-killed 2");
     assert!(said.contains("profile of 2 ranks of 3 (rank 0 ended before the profile was written)"), "{said}");
     let folder_of_it = folder.path().join("segments").display().to_string();
     let left_by_it = "what rank 0 counted before the end is left: for a profile of it, run: mpisee-through recover --only ";
