@@ -34,7 +34,7 @@ impl Message for Head {}
 
 /// The most bytes that are copied at once.
 ///
-/// PERF: so few bytes stay in the cache, and many rows take no more memory than few.
+/// PERF: they stay in the cache, and many rows take no more memory than few.
 const MOST_AT_ONCE: u64 = 1 << 18;
 
 /// Writes such a file, which was opened for that.

@@ -302,6 +302,7 @@ impl Writing {
         let Files::Rows(files) = &mut self.files else { return Ok(false) };
         self.sums.add(&left.sums);
         let end_realtime_ns = left.sums.last_end_ns;
+        // It was whole when it was opened. Rows before an error are in the profile's files, and cannot be made again.
         left.read(|frame| files.append_frame(frame))?;
         self.note_end(end_realtime_ns);
         Ok(true)

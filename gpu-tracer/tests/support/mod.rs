@@ -58,7 +58,7 @@ fn compile(
     let slot = Arc::clone(COMPILED.lock().unwrap().entry(key).or_default());
     let compiled = slot.get_or_init(|| {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
-        let kept = kept().join(NUMBER.fetch_add(1, Ordering::Relaxed).to_string());
+        let kept = compiled_folder().join(NUMBER.fetch_add(1, Ordering::Relaxed).to_string());
         let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let status = Command::new(std::env::var_os(variable).unwrap_or_else(|| compiler.into()))
             .args([standard, "-Wall", "-Wextra", "-Werror", "-O2", "-g", "-o"])
@@ -75,7 +75,7 @@ fn compile(
 }
 
 /// A folder for what this process compiles. An earlier process with the same program has left its own there.
-fn kept() -> &'static Path {
+fn compiled_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
         let program = std::env::current_exe().unwrap();

@@ -40,8 +40,7 @@ const MOST_PATHS: usize = 4096;
 const BYTES_PER_PATH: usize = 1 << 15;
 /// The same of a path with lines of Python.
 const BYTES_PER_PATH_OF_PYTHON: usize = 1 << 18;
-/// A walk that did only what each does counts as N times the mean at most, if the thread has lost its core since the last one that
-/// was as long.
+/// A walk that did only what each does counts as N times the mean at most, if the thread left its core since the last count of that.
 const MOST_TIMES_THE_MEAN: u64 = 4;
 /// The last walk counts 1/N in the mean.
 const WEIGHT: u64 = 8;

@@ -400,7 +400,7 @@ fn why_no_rank_stands_out_is_said() {
     let caused: f64 = caused.and_then(|percent| percent.parse().ok()).unwrap_or_else(|| panic!("{text}"));
     assert!((12.5..25.0).contains(&caused), "{text}");
     assert!(text.contains("of the waiting. An even share is 12.5 %."), "{text}");
-    // All but for the noise of 20 µs arrive together: a calls' wait is 1 % of the 10 s at most.
+    // All but for the noise of 20 µs arrive together: a call's wait is 1 % of the 10 s at most.
     let small = Calls { number: 512, one_in: 1, ..Calls::default() }.add(Builder::new(8), |_, _| 0.0);
     let text = said(&small.write(), &[]);
     assert!(

@@ -335,7 +335,8 @@ impl Snapshot {
 
     /// The ticks until `end` in which the threads lived that called MPI, all together. Time in which
     /// none of them lived counts once, since the process ran: no less than one that lived throughout,
-    /// and no more than all of [`Snapshot::threads`]. `None` if that is unknown.
+    /// and no more than all of [`Snapshot::threads`]. Whether the first thread lived beside others is not
+    /// known: the longer of both counts. `None` if lives are unknown.
     pub fn thread_ticks(&self, end: Ticks) -> Option<Ticks> {
         let wall = end.saturating_sub(self.start_ticks);
         let threads = BTreeSet::from_iter(self.callers.as_ref()?.iter().map(|&(_, thread)| thread));

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 pub const WORLD_SIZE: u32 = 1 << 20;
-/// Bytes of all calls, of which a rank can count so many.
+/// The most bytes of all calls together.
 const MOST_BYTES: u64 = 1 << 59;
 const MOST_CALLS: usize = 99;
 
@@ -84,7 +84,7 @@ fn text(most_bytes: usize) -> impl Strategy<Value = String> {
 }
 
 fn texts<const COUNT: usize>(most_bytes: usize) -> impl Strategy<Value = [String; COUNT]> {
-    vec(text(most_bytes), COUNT).prop_map(|texts| texts.try_into().expect("so many were made"))
+    vec(text(most_bytes), COUNT).prop_map(|texts| texts.try_into().expect("COUNT texts"))
 }
 
 fn regions() -> impl Strategy<Value = Vec<Option<String>>> {

@@ -318,7 +318,8 @@ impl Source for Segment {
         // PERF: the address is looked up once. One extent has the whole slot: both are aligned to
         // the size of a slot.
         let address = self.extents.address(index * 8).filter(|_| index.is_multiple_of(SLOT_WORDS));
-        // SAFETY: as above.
+        // SAFETY: extents are never unmapped. The index is a multiple of a slot's words, so that one extent has all of
+        // these, which are atomics.
         let words = address.map(|address| unsafe { &*address.cast::<[AtomicU64; SLOT_WORDS]>() });
         let read = || {
             words.map_or([0; SLOT_WORDS], |words| words.each_ref().map(|word| word.load(Ordering::Acquire)))
