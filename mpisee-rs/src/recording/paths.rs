@@ -12,7 +12,7 @@ use crate::binaries::unwinder::Unwinder;
 use crate::binaries::{objects, stack_room};
 use crate::state::fortran_bindings::BINDINGS;
 use crate::state::python::PythonStack;
-use crate::state::sampled_overhead::{self, switches_of_core};
+use crate::state::sampled_overhead;
 use crate::state::sites::SITES;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, ExportFrame};
@@ -40,7 +40,7 @@ const MOST_PATHS: usize = 4096;
 const BYTES_PER_PATH: usize = 1 << 15;
 /// The same of a path with lines of Python.
 const BYTES_PER_PATH_OF_PYTHON: usize = 1 << 18;
-/// A walk that did only what each does counts as N times the mean at most, if the thread left its core since the last count of that.
+/// A walk counts in the mean as N times the mean at most.
 const MOST_TIMES_THE_MEAN: u64 = 4;
 /// The last walk counts 1/N in the mean.
 const WEIGHT: u64 = 8;
@@ -175,10 +175,10 @@ pub fn slow_call(
         return;
     };
     paths.walk_ticks = paths.walk_ticks.saturating_add(took);
-    // What is done once says nothing of the next walk.
+    // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
     if is_typical {
-        let counted = took.min(MOST_TIMES_THE_MEAN.saturating_mul(paths.mean_walk));
-        paths.mean_walk = (paths.mean_walk * (WEIGHT - 1) + counted).div_ceil(WEIGHT);
+        paths.mean_walk = (paths.mean_walk * (WEIGHT - 1) + took.min(MOST_TIMES_THE_MEAN * paths.mean_walk))
+            .div_ceil(WEIGHT);
         paths.announce();
     }
     if let Some(path) = number {
@@ -229,7 +229,7 @@ pub fn count(recorder: &Recorder, key: SlotKey, ticks: Ticks) {
 struct Taken {
     /// Its number in the log, if it has one.
     number: Option<u16>,
-    /// Ticks of the walk, without those of others on its core as far as they show.
+    /// Ticks of the walk.
     took: u64,
     /// See [`PathLookup::is_typical`].
     is_typical: bool,
@@ -251,14 +251,7 @@ impl Paths {
         self.unwinder.limit_copying(left);
         let start = clock::ticks();
         let PathLookup { number, is_typical, is_unattributed } = self.find(recorder, operation, caller);
-        let mut took = clock::since(start).get();
-        let longest = MOST_TIMES_THE_MEAN.saturating_mul(self.mean_walk);
-        if is_typical && took > longest {
-            if switches_of_core::were_there() {
-                took = longest;
-            }
-            switches_of_core::note();
-        }
+        let took = clock::since(start).get();
         sampled_overhead::note_rare(recorder.world, Ticks::new(took));
         self.without_number += u64::from(number.is_none() && !is_unattributed);
         Some(Taken { number, took, is_typical })

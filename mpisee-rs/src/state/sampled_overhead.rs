@@ -22,9 +22,6 @@ const _: () = assert!(sampled::stands_for(u64::MAX) * 3 / 2 <= countdown::MOST_S
 const SAMPLES_PER_LOOK: u64 = 4;
 /// Ticks, 0.7 ms at 3 GHz: what takes longer was interrupted, as a rule by another process on the same core.
 const LONGEST: u64 = countdown::MOST_HIDDEN - 1;
-/// Ticks, 11 µs at 3 GHz: what takes longer was interrupted if the thread has lost its core meanwhile, which may have been in the call to
-/// MPI or in the call before. On a machine with more ranks than cores that is for less than [`LONGEST`], again and again.
-const LONG: u64 = 1 << 15;
 /// Requests of an array up to which a call on it is sampled as others are. With more of them it takes many times as long as most calls,
 /// and few samples in a thousand would have to stand for all such calls.
 const SHORT_ARRAY: usize = 32;
@@ -85,9 +82,7 @@ fn begin_or_end(active_call: &Slot, begins: bool) {
     stand_in::touch();
     let word = sampling(active_call);
     if countdown::left(word) == 0 {
-        // The next call is measured.
-        switches_of_core::note();
-        return;
+        return; // the next call is measured
     }
     // A call that is not in the thread's cache begins twice: the second time the lines were just touched.
     let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN).max(countdown::hidden(word));
@@ -112,8 +107,7 @@ fn end(active_call: &Slot, now: Ticks) {
     sums[sampled::ALL_CALLS].fetch_add(stands_for, Ordering::Relaxed);
     if is_whole {
         let outside = clock::between(began, since).saturating_add(clock::between(returned, now)).get();
-        let longest = outside.max(hidden);
-        if longest <= LONGEST && (longest <= LONG || !switches_of_core::were_there()) {
+        if outside.max(hidden) <= LONGEST {
             add_sample(sums, stands_for, [outside, hidden]);
         }
     }
@@ -122,8 +116,8 @@ fn end(active_call: &Slot, now: Ticks) {
     let chance = (now.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % mean;
     count_down(active_call, mean / 2 + chance);
     // The lines that stand in are touched twice. What took too long was interrupted.
-    let measuring = (2 * hidden.min(LONG)).saturating_add(clock::since(now).get().min(LONG));
-    add_rare(world, Ticks::new(measuring));
+    let measuring = Ticks::new((2 * hidden).saturating_add(clock::since(now).get().min(LONGEST)));
+    add_rare(world, measuring);
     // The thread is in no call any more.
     switching::follow();
 }
@@ -256,34 +250,6 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     OWN_TICKS[1].store(median(1), relaxed);
     clear();
     start(active_call);
-}
-
-/// How often the thread has lost its core.
-pub mod switches_of_core {
-    use crate::state::thread;
-
-    /// Notes it.
-    pub fn note() {
-        if let Some(thread) = thread::own() {
-            thread.switches_of_core.set(count());
-        }
-    }
-
-    /// Returns whether it has lost its core since then.
-    pub fn were_there() -> bool {
-        thread::own().is_some_and(|thread| thread.switches_of_core.get() != count())
-    }
-
-    /// Switches so far; 0 if the system does not say.
-    fn count() -> i64 {
-        let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-        // SAFETY: the structure, valid if it is all zeros, may be written.
-        let usage = unsafe {
-            libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr());
-            usage.assume_init()
-        };
-        usage.ru_nvcsw + usage.ru_nivcsw
-    }
 }
 
 /// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common

@@ -40,8 +40,6 @@ pub struct Thread {
     pub counters: Counters,
     /// How long threads have this state, see [`lives`].
     lives: &'static Slot,
-    /// How often the thread had lost its core when that was noted, see [`sampled_overhead::switches_of_core`].
-    pub switches_of_core: Cell<i64>,
     /// Rounds in which the thread that has it ran the destructors of its keys.
     rounds: Cell<u8>,
     /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
@@ -306,7 +304,6 @@ impl Thread {
             (&raw mut (*thread).active_call).write(active_call);
             (&raw mut (*thread).counters).write(counters);
             (&raw mut (*thread).lives).write(lives);
-            (&raw mut (*thread).switches_of_core).write(Cell::new(0));
             (&raw mut (*thread).rounds).write(Cell::new(0));
             (&raw mut (*thread).scratch).write(Cell::new(Some(scratch)));
             &*thread
