@@ -263,7 +263,7 @@ extern "C" fn missing() -> isize {
 }
 
 functions! {
-    bcmp chmod clock_nanosleep close closedir dirfd fchmod fdatasync flock fstat fstat64 getcwd gethostname getpid getppid
+    bcmp chmod clock_nanosleep close closedir connect dirfd fchmod fdatasync flock fstat fstat64 getcwd gethostname getpid getppid
     getrandom getrlimit getrusage gettid getuid hypot ioctl lseek64 lstat64 madvise mkdir mmap mmap64 munmap open open64 opendir poll
     posix_fallocate pread64 process_vm_readv pthread_attr_destroy pthread_attr_getstack pthread_attr_init pthread_attr_setstacksize
     pthread_create pthread_detach pthread_getattr_np pthread_key_create pthread_key_delete pthread_self pthread_setcancelstate

@@ -188,10 +188,17 @@ fn say_if_unprofiled() {
     }
     // One that it has not waited for may record yet. The standby sees that, and says later what there is to say.
     let is_alone = was_alone && !has_children();
-    if is_program() && (is_alone || is_worker) {
+    if is_program() && (is_alone || is_worker) && !standby_has_ended() {
         let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
         say(format_args!("{name} ended without a call of MPI_Init{or}, so there is no profile"));
     }
+}
+
+/// Returns whether the launcher's standby was dismissed: the program that this process ran before it called `exec` has
+/// recorded, or has said why not.
+fn standby_has_ended() -> bool {
+    let _held = descriptors::hold();
+    STANDBY.get().is_some_and(|socket| !begin_socket::is_listened_to(socket))
 }
 
 /// Returns whether the process has initialised an MPI though no such call arrived here.

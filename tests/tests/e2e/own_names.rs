@@ -8,8 +8,8 @@ use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 
 /// Names that are the program's, of functions that the library and Rust's library within it call, or have called.
-const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir dirfd fchmod fdatasync flock fstat fstat64 getcwd gethostname \
-     getpid getppid getrandom getrlimit getrusage gettid getuid ioctl lseek64 lstat64 madvise mkdir mmap mmap64 \
+const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir connect dirfd fchmod fdatasync flock fstat fstat64 getcwd \
+     gethostname getpid getppid getrandom getrlimit getrusage gettid getuid ioctl lseek64 lstat64 madvise mkdir mmap mmap64 \
      munmap open open64 opendir poll posix_fallocate pread64 process_vm_readv pthread_attr_destroy \
      pthread_attr_getstack pthread_attr_init pthread_attr_setstacksize pthread_create pthread_detach \
      pthread_getattr_np pthread_key_create pthread_key_delete pthread_setcancelstate pthread_setspecific \

@@ -184,6 +184,14 @@ fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
     }
 }
 
+#[case]
+fn nothing_is_said_of_a_program_that_comes_by_exec_after_the_profile(mpi: &Mpi) {
+    let ended = Ended::of(alone(mpi).arg(mpi.compile("lifecycle/goes_on")));
+    let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
+    assert!(ended.code == Some(4) && said.starts_with("mpisee: profile of 1 rank in "), "{said}");
+    assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 359);
+}
+
 /// Open MPI 4 starts a daemon for a process that has no launcher. It inherits the process's environment and outlives it.
 #[case]
 fn a_process_without_a_launcher_whose_daemon_outlives_it_is_reported(mpi: &Mpi) {

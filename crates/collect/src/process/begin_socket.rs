@@ -68,6 +68,15 @@ pub fn notify(names: &OsStr) {
     }
 }
 
+/// Returns whether somebody listens at the first of those names. The standby ends once it is notified.
+pub fn is_listened_to(names: &OsStr) -> bool {
+    let connect = |name: &[u8]| {
+        let address = SocketAddr::from_abstract_name(name)?;
+        UnixDatagram::unbound()?.connect_addr(&address)
+    };
+    each(names.as_bytes()).next().is_some_and(|name| connect(name).is_ok())
+}
+
 /// Returns whether anybody notified the socket.
 pub fn is_notified(socket: &UnixDatagram) -> bool {
     socket.recv(&mut [0]).is_ok()
@@ -84,8 +93,10 @@ mod tests {
         assert_ne!(bind().unwrap().0, name, "the first one is in use");
         notify(name.as_ref());
         assert!(is_notified(&socket) && !is_notified(&socket));
+        assert!(is_listened_to(name.as_ref()));
         drop(socket);
         notify(name.as_ref());
+        assert!(!is_listened_to(name.as_ref()));
     }
 
     #[test]
