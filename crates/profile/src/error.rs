@@ -13,6 +13,11 @@ pub enum ProfileError {
         /// The part that is missing or wrong.
         why: String,
     },
+    /// The directory has tables, but no `run.json`, which is written last.
+    Unfinished {
+        /// The path as given.
+        path: PathBuf,
+    },
     /// The directory was written by a newer mpisee.
     NewerFormat {
         /// The profile directory.
@@ -65,6 +70,12 @@ impl fmt::Display for ProfileError {
             Self::NotAProfile { path, why } => write!(
                 out,
                 "'{}' is not a profile directory: {why}; give the NAME.mpisee directory that the run left",
+                path.display()
+            ),
+            Self::Unfinished { path } => write!(
+                out,
+                "'{}' is not finished: run.json, which is written last, is not there; if the counts of the run are left, \
+                 mpisee-through recover writes the profile",
                 path.display()
             ),
             Self::NewerFormat { path, found } => write!(

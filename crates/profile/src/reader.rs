@@ -1,7 +1,7 @@
 //! Reads a profile directory, one row at a time.
 
 use crate::error::ProfileError;
-use crate::rows::Row;
+use crate::rows::{RankRow, Row};
 use crate::run::RunInfo;
 use std::fs::File;
 use std::io::BufReader;
@@ -26,6 +26,9 @@ impl Profile {
         }
         let path = directory.join("run.json");
         let text = std::fs::read_to_string(&path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound if directory.join(RankRow::FILE).exists() => {
+                ProfileError::Unfinished { path: directory.clone() }
+            }
             std::io::ErrorKind::NotFound => no_profile("it has no run.json".to_owned()),
             _ => ProfileError::File { path: path.clone(), action: "read", source },
         })?;

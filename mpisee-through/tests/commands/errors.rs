@@ -41,6 +41,15 @@ fn path_that_is_no_profile_is_named() {
 }
 
 #[test]
+fn a_profile_that_was_not_finished_may_be_recovered() {
+    let profile = splatt().write();
+    std::fs::remove_file(profile.beside().join("app.mpisee/run.json")).unwrap();
+    for command in COMMANDS {
+        profile.run(&[command, "app.mpisee"]).fails_with(&["'app.mpisee' is not finished", "recover writes"]);
+    }
+}
+
+#[test]
 fn a_newer_format_is_not_guessed_at() {
     let profile = splatt().write();
     profile.replace("run.json", "\"format_version\": 5", "\"format_version\": 999");
