@@ -368,7 +368,7 @@ fn written_expectations_hold() {
     let ran = other.run(&["expect", "app.expect", "app.mpisee"]);
     ran.exits(1);
     let failed: Vec<&str> = ran.stdout.lines().filter(|line| line.starts_with("FAILED")).collect();
-    assert_eq!(failed.len(), 6, "{}", ran.stdout);
+    assert_eq!(failed.len(), 4, "{}", ran.stdout);
 }
 
 #[test]

@@ -64,9 +64,9 @@ A FILE OF EXPECTATIONS:
 /// Copies of a run count once.
 ///
 /// --write makes one line for like communicators. Operations below 5 % of calls, bytes and MPI time
-/// get no line. Neither do calls whose number depends on time (tests, probes, MPI_Waitany). Limits
-/// of one profile have 10 % of room; those of several profiles are their range. See
-/// docs/how-to/ci.md.
+/// get no line. Neither do calls whose number depends on time (tests, probes, MPI_Waitany), nor the
+/// imbalance of an operation with under 1 s on its slowest rank. Limits of one profile have 10 % of
+/// room; those of several profiles are their range. See docs/how-to/ci.md.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct ExpectArgs {
@@ -204,13 +204,27 @@ impl<'v> Facts<'v> {
         self.view.processes().count_in_any(self.comms(clause))
     }
 
+    /// The cells of the operations and communicators that a clause is about.
+    fn chosen(&self, clause: &Clause) -> impl Iterator<Item = (&(String, String), &Cell)> {
+        let is_chosen = |comm: &str, call: &str| self.takes_comm(clause, comm) && clause.takes_call(call);
+        self.cells.iter().filter(move |((comm, call), _)| is_chosen(comm, call))
+    }
+
+    /// The sum of the cells that a clause is about.
+    fn sum(&self, clause: &Clause) -> Cell {
+        let mut sum = Cell::EMPTY;
+        self.chosen(clause).for_each(|(_, cell)| sum.merge(cell.clone()));
+        sum
+    }
+
+    /// The time of the rank with the most, in seconds.
+    fn slowest_s(&self, clause: &Clause) -> f64 {
+        self.sum(clause).ranks.most_ns().map_or(0.0, seconds)
+    }
+
     /// The number that a clause is about; none if there is nothing of the kind.
     fn value(&self, clause: &Clause) -> Option<f64> {
-        let chosen = || {
-            self.cells
-                .iter()
-                .filter(|((comm, call), _)| self.takes_comm(clause, comm) && clause.takes_call(call))
-        };
+        let chosen = || self.chosen(clause);
         match clause.metric {
             Metric::Calls if clause.place().is_some() => {
                 self.calls_at_place(clause).map(|calls| calls as f64)
@@ -225,8 +239,7 @@ impl<'v> Facts<'v> {
             Metric::Alive => Some(self.comms(clause).filter(|row| row.freed == 0).count() as f64),
             Metric::Efficiency => self.efficiency,
             Metric::Imbalance => {
-                let mut sum = Cell::EMPTY;
-                chosen().for_each(|(_, cell)| sum.merge(cell.clone()));
+                let sum = self.sum(clause);
                 let mean_s = sum.time_s() / self.members(clause).max(sum.ranks.ranks()?).max(1) as f64;
                 let most_s = seconds(sum.ranks.most_ns()?);
                 (mean_s > 0.0).then(|| most_s / mean_s)
@@ -368,6 +381,8 @@ fn read(path: &Path) -> Result<Vec<(u64, Clause)>> {
 
 /// The factor by which imbalance may exceed that of this run.
 const IMBALANCE_ROOM: f64 = 1.5;
+/// The imbalance of an operation with less time on its slowest rank has no line: whether a rank lacks a core for a moment decides on it.
+const LEAST_TIME_OF_IMBALANCE_S: f64 = 1.0;
 
 /// Lines are about operations and communicators with this share of the calls, the bytes or the time in MPI, or more: of
 /// others the number says little, and the file stays short.
@@ -422,7 +437,7 @@ fn heading(path: &Path, profiles: &[PathBuf], runs: usize) -> String {
         _ => format!("# Calls and bytes are the range of {runs} runs.\n"),
     };
     format!(
-        "# What is expected, from {}. Check it: mpisee-through expect {file} PROFILE\n{origin}\
+        "# Expectations from {}. Check it: mpisee-through expect {file} PROFILE\n{origin}\
          # Operations with less than {} of the calls, of the bytes and of the time in MPI are left out.\n",
         names.join(" "),
         percent(LEAST_SHARE)
@@ -495,8 +510,9 @@ fn limit_of_imbalance(all: &[Facts<'_>], comm: &str, call: &str) -> Option<Strin
     let limit = (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0;
     // All time on one rank is as many times the mean as there are members.
     let can_be_exceeded = all.iter().any(|facts| limit < facts.members(&clause) as f64);
+    let is_long = all.iter().any(|facts| facts.slowest_s(&clause) >= LEAST_TIME_OF_IMBALANCE_S);
     let [_, _, time] = most_shares(all, Some(call), comm);
-    (can_be_exceeded && time >= LEAST_SHARE).then(|| format!("{} <= {limit:.1}\n", clause.text))
+    (can_be_exceeded && is_long && time >= LEAST_SHARE).then(|| format!("{} <= {limit:.1}\n", clause.text))
 }
 
 /// A pattern for each communicator that takes it and those like it: the name of its family, with the size where the name alone would take
