@@ -354,6 +354,26 @@ fn ranks_that_may_be_late_because_of_each_other_are_said_once() {
 }
 
 #[test]
+fn a_rank_that_passes_on_the_waiting_of_a_circle_is_no_part_of_it() {
+    // Ranks 2 and 3 wait for each other as in a circle, rank 5 mostly for rank 2, so that it is late for rank 4.
+    let late = |late: u32| move |_: u64, rank: u32| if rank == late { 0.05 } else { 0.0 };
+    let on_pair = |_: u64, rank: u32| [0.0, 0.05, 0.02][usize::from(rank == 3) + 2 * usize::from(rank == 5)];
+    let builder = on_one_node().comm("W_s1.2", "W", "MPI_Comm_split", "2-3,5", |_| {});
+    let builder = builder.comm("W_s2.4", "W", "MPI_Comm_split", "4-5", |_| {});
+    let builder = arrive(builder, "W_s1.2", &[2, 3, 5], "MPI_Allreduce", 40, on_pair);
+    let builder = arrive(builder, "W", &ALL, "MPI_Barrier", 40, late(2));
+    let builder = arrive(builder, "W_s2.4", &[4, 5], "MPI_Allreduce", 40, late(5));
+    finds(&builder, &["waiting W"]);
+    let said = builder.write().run(&["advise", "app.mpisee"]).exits(0).stdout.clone();
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        said.contains("Another finding has the same cause: Other ranks wait for rank 5 on W_s2.4"),
+        "{said}"
+    );
+    assert_eq!(said.matches("Another finding may be a cause of this one").count(), 1, "{said}");
+}
+
+#[test]
 fn ten_runs_in_which_a_rank_just_stands_out_or_just_not_have_one_rule() {
     // Rank 3 sends late to two others now and then, by another time in each run: in three messages
     // of 25 up to eight.
