@@ -259,7 +259,13 @@ pub struct Own {
 
 impl Own {
     /// The contribution of a rank with these counts; `sums` are those of its header.
-    fn of(snapshot: &Snapshot, end: RunEnd, absent: &RankSet, sums: &RunSums, kernels: Vec<GpuPart>) -> Own {
+    fn from_snapshot(
+        snapshot: &Snapshot,
+        end: RunEnd,
+        absent: &RankSet,
+        sums: &RunSums,
+        kernels: Vec<GpuPart>,
+    ) -> Own {
         let tables = RankTables::<AsText>::of_arrived(absent, snapshot, end.moment);
         let mut tables = tables.with_kernels(kernels);
         Own {
@@ -290,7 +296,7 @@ fn own_rows(world: &World, end: RunEnd, absent: &RankSet) -> Own {
 fn make_rows(world: &World, end: RunEnd, absent: &RankSet, sums: &RunSums) -> Result<Own, String> {
     let made = catch_unwind(AssertUnwindSafe(|| {
         let snapshot = Snapshot::read(&world.segment).map_err(|error| error.to_string())?;
-        Ok(Own::of(&snapshot, end, absent, sums, tracer::parts(world)))
+        Ok(Own::from_snapshot(&snapshot, end, absent, sums, tracer::parts(world)))
     }));
     made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned()))
 }

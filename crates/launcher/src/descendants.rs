@@ -59,7 +59,7 @@ pub enum Lacking {
     Unknown,
 }
 
-/// What was seen of programs without an MPI's library, by device and inode: the symbols of each are read once.
+/// The programs that were seen without an MPI's library, by device and inode: the symbols of each are read once.
 #[derive(Default)]
 pub struct Lookout {
     programs: HashMap<[u64; 2], Option<(Lacking, LinkedMpi)>>,
@@ -111,7 +111,7 @@ impl Lookout {
                 (Lacking::Static, LinkedMpi::Unknown) => without(Lacking::Static, false),
                 _ => None,
             },
-            // What it has loaded is not for us: sudo does as much, and only a process of its own is of interest.
+            // Its libraries cannot be seen: sudo has as much, and only a process without children is of interest.
             Err(_) => {
                 let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
                 without(lacking, false)
@@ -119,12 +119,12 @@ impl Lookout {
         }
     }
 
-    /// What the file of a program shows of an MPI in itself.
+    /// The MPI that the file of a program has in itself.
     fn linked_mpi(&mut self, program: &Path) -> Option<(Lacking, LinkedMpi)> {
         let file = File::open(program).ok()?;
         let metadata = file.metadata().ok()?;
         let look = || {
-            // What a dynamic loader starts is seen when that has mapped it.
+            // A program that a dynamic loader starts is seen once the loader has mapped it.
             let is_loader = is_loader(&std::fs::read_link(program).ok()?);
             let program = ProgramFile::read(file).filter(|_| !is_loader)?;
             let lacking = if program.has_loader { Lacking::StaticMpi } else { Lacking::Static };

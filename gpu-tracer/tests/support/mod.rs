@@ -41,7 +41,7 @@ pub fn build_driver(to: &Path, further: &[&str]) {
     build(&sources, to, &["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]);
 }
 
-/// What was compiled, by compiler and arguments without the folder.
+/// The compiled files, by compiler and arguments without the folder.
 static COMPILED: Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
 
 /// Compiles once for all tests. The result does not depend on the folder: libraries of it are found by [`BESIDE`].

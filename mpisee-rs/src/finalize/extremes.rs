@@ -8,7 +8,7 @@ use crate::state::region::Regions;
 use crate::storage::counters::{Counters, add, update};
 use crate::storage::hot::HOT;
 use crate::storage::segment::{Segment, publish};
-use given::{Comm, Given, Module, Place, WORLD_SIZE, given};
+use given::{Comm, Given, Module, Place, WORLD_SIZE, any_given};
 use mpisee_collect::RankTables;
 use mpisee_collect::aggregate::Aggregate;
 use mpisee_collect::files::parts;
@@ -102,7 +102,7 @@ impl Rank {
             Runs::first(WORLD_SIZE),
         )));
         self.log(&Record::Created(Created::with_world(CommId::SELF, CommRank::FIRST, Runs::first(1))));
-        for (created, comm) in created(comms).into_iter().zip(comms) {
+        for (created, comm) in creations(comms).into_iter().zip(comms) {
             let id = created.id;
             self.log(&Record::Created(created));
             if comm.is_shared {
@@ -204,7 +204,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 /// The creation of each, with an ordinal that no other call on its parent has.
-fn created(comms: &[Comm]) -> Vec<Created> {
+fn creations(comms: &[Comm]) -> Vec<Created> {
     let mut generations = vec![0, MOST_GENERATIONS];
     let mut ordinals: BTreeSet<(CommId, u8, u32)> = BTreeSet::new();
     let mut all = Vec::new();
@@ -356,17 +356,20 @@ fn assert_read(given: &Given) {
     }
     let header = rank.segment.header();
     header.state.store(state::ARRIVED, Ordering::Relaxed);
-    assert_profile(&written(&rank, "one_of_many.mpisee"), &paths, given);
+    assert_profile(&write_profile(&rank, "one_of_many.mpisee"), &paths, given);
     // Where all ranks are there, one leaves its rows for another that writes the profile.
     header.world_size.store(1, Ordering::Relaxed);
-    let from_counts = written(&rank, "counts.mpisee");
+    let from_counts = write_profile(&rank, "counts.mpisee");
     assert_profile(&from_counts, &paths, given);
     leave_rows(&rank);
-    assert!(content_of(&written(&rank, "rows.mpisee")) == content_of(&from_counts), "the profile differs");
+    assert!(
+        content_of(&write_profile(&rank, "rows.mpisee")) == content_of(&from_counts),
+        "the profile differs"
+    );
 }
 
 /// Writes the profile of a rank that came to the end of MPI.
-fn written(rank: &Rank, name: &str) -> PathBuf {
+fn write_profile(rank: &Rank, name: &str) -> PathBuf {
     let written = write(&rank.found(), &rank.folder.path().join(name), None, None);
     let written = written.expect("it can be written");
     assert!(written.unreadable.is_empty(), "{:?}", written.unreadable);
@@ -378,7 +381,7 @@ fn leave_rows(rank: &Rank) {
     let snapshot = Snapshot::read(&rank.segment).expect("it can be read");
     let end = RunEnd { realtime_ns: 0, moment: snapshot.last_known() };
     let sums = RunSums::of_header(&snapshot, Some(end));
-    let own = Own::of(&snapshot, end, &RankSet::default(), &sums, Vec::new());
+    let own = Own::from_snapshot(&snapshot, end, &RankSet::default(), &sums, Vec::new());
     let path = rank.segment.path().expect("it is in a file");
     Left::leave_rows(&path, own.sums.clone(), own.rows()).expect("there is room");
     let world = rank.found();
@@ -394,7 +397,7 @@ fn content_of(directory: &Path) -> BTreeMap<OsString, Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
     #[test]
-    fn readers_read_whatever_the_recorder_writes(given in given()) {
+    fn readers_read_whatever_the_recorder_writes(given in any_given()) {
         assert_read(&given);
     }
 }

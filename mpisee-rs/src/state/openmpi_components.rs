@@ -30,8 +30,8 @@ impl Components {
         Some(if may_use_all { components } else { components.without("mtl_") })
     }
 
-    /// Takes those whose names begin so for not loaded: what MPI was told not to use is loaded, but neither set up nor closed,
-    /// and Open MPI's `mtl_psm2` crashes when its variables are read then.
+    /// Takes those whose names begin so for not loaded: a component that MPI is set not to use is loaded, but neither set up nor
+    /// closed, and Open MPI's `mtl_psm2` crashes when its variables are read then.
     fn without(self, begin: &str) -> Components {
         let (left_out, loaded) = self.loaded.into_iter().partition(|name| name.starts_with(begin));
         Components {
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn components_that_mpi_was_told_not_to_use_are_taken_for_not_loaded() {
+    fn components_that_mpi_is_set_not_to_use_are_taken_for_not_loaded() {
         let lists = [("ob1", false), ("cm", true), ("ob1,cm", true), ("^cm", false), ("^ucx,ob1", true)];
         for (list, expected) in lists {
             assert_eq!(has_cm(list), expected, "{list}");

@@ -118,7 +118,7 @@ pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewh
         let is_measured = waited_s > 0.0 && waited_s >= polls_s.max(MAY_EXPLAIN * more_s);
         if is_measured { &mut waited_there } else { &mut longer }.push(rank);
     }
-    let (waits, sentence) = (measured(report, operation, &waited_there), more.sentence(&longer));
+    let (waits, sentence) = (measured_waits(report, operation, &waited_there), more.sentence(&longer));
     let ranks = [waited_there, longer].concat();
     (!ranks.is_empty()).then_some(Elsewhere { ranks, waits, longer: sentence })
 }
@@ -149,7 +149,7 @@ fn waited<'r>(report: &'r Report, operation: &Waiting, rank: u32) -> Waited<'r> 
     waited
 }
 
-fn measured(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<MeasuredWaits> {
+fn measured_waits(report: &Report, operation: &Waiting, ranks: &[u32]) -> Option<MeasuredWaits> {
     let each: Vec<Waited<'_>> = ranks.iter().map(|&rank| waited(report, operation, rank)).collect();
     let most = each.iter().filter_map(|one| one.most);
     let (one, _) = most.max_by(|(_, one_s), (_, other_s)| one_s.total_cmp(other_s))?;

@@ -84,7 +84,7 @@ fn valgrind_finds_no_error_in_the_library(mpi: &Mpi) {
     }
 }
 
-/// What valgrind finds in a library with our name is found by this test.
+/// An error in a library with our name is seen as one of the library.
 #[case]
 fn errors_of_the_library_are_found() {
     let place = Place::new();

@@ -76,7 +76,7 @@ fn threads() -> Vec<Thread> {
 }
 
 /// The times of the first thread of a process; `None` where the kernel does not count.
-pub fn of_first_thread(pid: u32) -> Option<CoreTimes> {
+pub fn first_thread_times(pid: u32) -> Option<CoreTimes> {
     parse_schedstat(&fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?)
 }
 

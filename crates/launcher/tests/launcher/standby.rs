@@ -294,7 +294,7 @@ fn give_capability(program: &str) -> std::io::Result<()> {
     let value: Vec<u8> = CAPABILITY.iter().flat_map(|word| word.to_le_bytes()).collect();
     let path = CString::new(program).unwrap();
     let name = c"security.capability".as_ptr();
-    // SAFETY: both texts end in a zero, and the value has so many bytes.
+    // SAFETY: both texts end in a zero, and the length is the value's.
     match unsafe { libc::setxattr(path.as_ptr(), name, value.as_ptr().cast(), value.len(), 0) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error()),

@@ -188,7 +188,7 @@ impl<'a> Search<'a> {
             match self.run(&Chosen::from([(knob, choice)])) {
                 Err(Failure::All(what)) => return Err(what),
                 Err(Failure::Change(what)) => candidate.failed = Some(what),
-                // What failed once more, and works alone, is not worth the runs.
+                // An algorithm that failed once more, and works alone, is not worth the runs.
                 Ok(_) if candidate.failures > 1 => candidate.failed = Some(what.clone()),
                 Ok(_) => {}
             }

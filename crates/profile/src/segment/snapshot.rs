@@ -344,13 +344,13 @@ impl Snapshot {
         let lives: Vec<Ticks> = lives.collect::<Option<_>>()?;
         let lived = lives.iter().copied().fold(Ticks::ZERO, Ticks::saturating_add);
         let longest = lives.into_iter().max().unwrap_or_default();
-        let without = wall.saturating_sub(self.covered(end).max(longest));
+        let without = wall.saturating_sub(self.ticks_with_later_threads(end).max(longest));
         let most = wall.get().saturating_mul(self.threads() as u64).max(wall.get());
         Some(lived.saturating_add(without).clamp(wall, Ticks::new(most)))
     }
 
     /// The ticks until `end` in which a thread lived at least of those that came later than the run began.
-    fn covered(&self, end: Ticks) -> Ticks {
+    fn ticks_with_later_threads(&self, end: Ticks) -> Ticks {
         let since = self.lives.values().map(|&[.., since]| since).filter(|&since| since != Ticks::ZERO).min();
         let open = since.map_or(Ticks::ZERO, |since| end.saturating_sub(since));
         self.lives.values().fold(open, |sum, &[_, _, covered, _]| sum.saturating_add(covered))

@@ -1,4 +1,4 @@
-//! What a program can give the recorder, up to what the recorder keeps.
+//! Input of a program to the recorder, up to the most that the recorder keeps.
 
 use mpisee_profile::segment::layout::HOST_BYTES;
 use mpisee_profile::segment::log::{MOST_PATH_FRAMES, MOST_PATH_LINES, Run, Runs};
@@ -13,7 +13,7 @@ pub const WORLD_SIZE: u32 = 1 << 20;
 const MOST_BYTES: u64 = 1 << 59;
 const MOST_CALLS: usize = 99;
 
-/// What a program gives the recorder.
+/// Input of a program to the recorder.
 #[derive(Clone, Debug)]
 pub struct Given {
     pub host: [u8; HOST_BYTES],
@@ -177,7 +177,7 @@ fn place() -> impl Strategy<Value = Place> {
     (any::<Index>(), prop_oneof![0..9u64, any::<u64>()])
 }
 
-pub fn given() -> impl Strategy<Value = Given> {
+pub fn any_given() -> impl Strategy<Value = Given> {
     let host =
         prop::array::uniform32(b'a'..=b'z').prop_map(|name| std::array::from_fn(|at| name[at % name.len()]));
     let program = (

@@ -5,7 +5,7 @@ use super::growth::{CommGrowth, Growth};
 use super::most_called::MostCalled;
 use super::traffic::Traffic;
 use anyhow::Result;
-use mpisee_collect::process::cpu::{CoreTimes, of_first_thread};
+use mpisee_collect::process::cpu::{CoreTimes, first_thread_times};
 use mpisee_collect::process::{self, Seen};
 use mpisee_collect::rank_tables::members;
 use mpisee_collect::segments::{CallLocation, Clock, CurrentCall, Segment, WorldSegments, of_snapshot};
@@ -383,7 +383,7 @@ impl Look {
         let (snapshot, clock) = read(segment)?;
         let at = Instant::now();
         let process = if segment.is_running { process::look_at(snapshot.pid) } else { None };
-        let core_times = process.and_then(|_| of_first_thread(snapshot.pid));
+        let core_times = process.and_then(|_| first_thread_times(snapshot.pid));
         Ok(Look { snapshot, clock, at, process, core_times, stacks: StackAddresses::default() })
     }
 }
