@@ -17,8 +17,20 @@ pub struct Hint {
     pub version: Vec<u32>,
     /// The variable that says so.
     pub variable: &'static str,
-    /// The folders of the launcher's programs that run above this process.
+    /// The folders of the launcher's programs that run above this process, and of the program.
     pub folders: Vec<PathBuf>,
+}
+
+impl Hint {
+    /// The MPI's library of one of these names: beside the launcher's programs, else in the folders of LD_LIBRARY_PATH.
+    pub fn library(&self, names: &[&str]) -> Option<PathBuf> {
+        let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
+        let prefixes = self.folders.iter().filter_map(|folder| folder.parent());
+        let beside = prefixes.flat_map(|prefix| ["lib", "lib64", &multiarch].map(|it| prefix.join(it)));
+        let searched = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+        let folders = beside.chain(std::env::split_paths(&searched).filter(|it| it.is_absolute()));
+        folders.flat_map(|folder| names.iter().map(move |name| folder.join(name))).find(|path| path.is_file())
+    }
 }
 
 /// The launcher that started this process, by its environment and by the processes above it.

@@ -1,6 +1,7 @@
 //! The flavours that are installed: one build of the profiler per MPI library.
 
 use crate::failure::Failure;
+use mpisee_collect::process::mapped_files::is_mpi;
 use serde::Deserialize;
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -8,6 +9,9 @@ use std::path::{Path, PathBuf};
 
 /// The library that is preloaded.
 pub const LIBRARY: &str = "libmpisee.so";
+
+/// The end of the names that MPICH's interface has: its own `libmpi`, Debian's `libmpich`, and Cray's `libmpi_gnu_91`.
+const OF_MPICH: &str = ".so.12";
 
 /// The binary interfaces that MPI libraries have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -30,7 +34,7 @@ pub struct Flavour {
     pub family: Family,
     /// The name by which programs for this MPI need its library.
     pub soname: String,
-    /// The MPI library that it was built for.
+    /// The MPI library that it was built for; a name without a folder if that was on another machine.
     pub library: PathBuf,
     /// The compiler wrapper by which it was built; empty if its description does not say.
     #[serde(default)]
@@ -52,6 +56,20 @@ impl Flavour {
     pub fn is_of_folder(&self, folders: &[PathBuf]) -> bool {
         let own = self.mpicc.parent().and_then(|folder| folder.canonicalize().ok());
         own.is_some_and(|own| folders.contains(&own))
+    }
+
+    /// Returns whether programs that need a library of this name have the flavour's interface.
+    pub fn has_interface(&self, soname: &str) -> bool {
+        let is_of_mpich = self.family == Family::Mpich && is_mpi(soname) && soname.ends_with(OF_MPICH);
+        is_of_mpich || self.soname == soname
+    }
+
+    /// The names that libraries with the flavour's interface have outside of Cray's machines.
+    pub fn sonames(&self) -> Vec<&str> {
+        match self.family {
+            Family::Mpich => vec![&self.soname, "libmpi.so.12", "libmpich.so.12"],
+            Family::OpenMpi | Family::Standard => vec![&self.soname],
+        }
     }
 
     /// Product and version, of what the library says about itself.

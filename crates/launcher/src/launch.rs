@@ -1,6 +1,6 @@
 //! Turns this process into the program.
 
-use crate::choose::{Facts, Message, choose, needs_mpi};
+use crate::choose::{Facts, Message, choose, needs_mpi, note};
 use crate::cli::Run;
 use crate::environment;
 use crate::failure::Failure;
@@ -27,13 +27,15 @@ use std::process::Command;
 /// Starts the program in place of this process, profiled if that can be.
 pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let installation = Installation::find();
-    let hint = environment::launcher();
+    let mut hint = environment::launcher();
     let is_of_open_mpi = hint.as_ref().is_some_and(|hint| hint.family == Family::OpenMpi);
     let program = Program::find(&run.program, is_of_open_mpi)?;
+    // A batch system's launcher lies beside no MPI, an interpreter often does.
+    hint.iter_mut().for_each(|it| it.folders.extend(program.path.parent().map(Path::to_owned)));
     installation.complaints.iter().for_each(|complaint| say(complaint));
     let options = options(&run.variables);
     without_effect(&options).iter().for_each(|sentence| say(sentence));
-    let chosen = choose(&Facts {
+    let facts = Facts {
         installed: &installation.flavours,
         wanted: run.flavour.as_deref(),
         kind: &program.kind,
@@ -42,7 +44,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
         calls_launcher: program.calls_launcher.as_deref(),
         hint: hint.as_ref(),
         counts_nccl: nccl::is_wanted(&options, &program.kind),
-    })?;
+    };
+    let chosen = choose(&facts)?;
 
     let mut command = Command::new(&program.path);
     command
@@ -58,7 +61,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             profiler.display(),
             run.program.display()
         )),
-        Ok(Flavour { profiler, .. }) => {
+        Ok(flavour @ Flavour { profiler, .. }) => {
+            note(&facts, flavour).iter().for_each(|sentence| say(sentence));
             let mut not_counted = NotCounted::default();
             if nccl::holds_back(&options, &program.kind) {
                 not_counted.say("calls of RCCL are", &nccl::HELD_BACK);

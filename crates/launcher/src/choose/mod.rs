@@ -5,9 +5,12 @@ use crate::failure::Failure;
 use crate::flavours::{Family, Flavour, numbers};
 use crate::program::{Needed, ProgramKind};
 use mpisee_collect::process::mapped_files::is_mpi;
-use std::cmp::Reverse;
 use std::fmt;
 use std::path::Path;
+
+mod fit;
+
+use fit::Misfit;
 
 /// The facts that decide the choice.
 pub struct Facts<'a> {
@@ -116,15 +119,21 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
     }
 }
 
-/// The flavour for a library: the one built for this very file, else for the nearest version.
+/// The flavour for a library: the one built for this very file, else the one whose functions fit best, else the nearest version.
 fn for_library<'a>(installed: &'a [Flavour], library: &Needed) -> Option<&'a Flavour> {
-    let file = library.path.as_ref().map(|path| path.canonicalize().unwrap_or(path.clone()));
-    let version = file.as_deref().map(file_version).unwrap_or_default();
-    installed.iter().filter(|flavour| flavour.soname == library.soname).min_by_key(|flavour| {
-        let own = file_version(&flavour.library);
-        let distance: Vec<_> = version.iter().zip(&own).map(|(a, b)| a.abs_diff(*b)).collect();
-        (Some(&flavour.library) != file.as_ref(), distance)
-    })
+    let candidates: Vec<_> = installed.iter().filter(|it| it.has_interface(&library.soname)).collect();
+    let file =
+        library.path.as_ref().map(|path| path.canonicalize().unwrap_or(path.clone())).unwrap_or_default();
+    if let Some(own) = candidates.iter().find(|flavour| flavour.library == file) {
+        return Some(own);
+    }
+    let version = file_version(&file);
+    let misfits = Misfit::of_each(&candidates, &file);
+    let best = candidates.into_iter().zip(misfits).min_by_key(|(flavour, misfit)| {
+        let distance = distance(&version, &file_version(&flavour.library));
+        (*misfit, distance, flavour.soname != library.soname)
+    });
+    best.map(|(flavour, _)| flavour)
 }
 
 /// 40, 30, 4 of `libmpi.so.40.30.4`.
@@ -133,17 +142,67 @@ fn file_version(library: &Path) -> Vec<u32> {
     name.split_once(".so.").map(|(_, version)| numbers(version)).unwrap_or_default()
 }
 
-/// The flavour for what a launcher starts: of its family, and of the MPI that the launcher's programs lie beside, else as near
-/// to it in product and version as there is; the newest where the launcher does not say.
+/// How far a flavour's version is from one that is wanted, as far as both are known. Newer versions come last: they have functions
+/// that the wanted one lacks.
+fn distance(wanted: &[u32], own: &[u32]) -> (bool, Vec<u32>) {
+    let minor = wanted.len().min(own.len()).min(2);
+    (own[..minor] > wanted[..minor], wanted.iter().zip(own).map(|(a, b)| a.abs_diff(*b)).collect())
+}
+
+/// The flavour for what a launcher starts: of its family, and of the MPI that the launcher's programs lie beside, else for the
+/// library there, else as near to it in product and version as there is; the oldest where the launcher does not say.
 pub fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
-    installed.iter().filter(|flavour| flavour.family == hint.family).min_by_key(|flavour| {
-        let version = flavour.version();
-        let distance: Vec<_> = hint.version.iter().zip(&version).map(|(a, b)| a.abs_diff(*b)).collect();
-        let other_product = match hint.product {
-            Some(product) => flavour.product() != product,
-            None => flavour.product() == "intelmpi",
-        };
-        (!flavour.is_of_folder(&hint.folders), other_product, distance, Reverse(version))
+    let of_family = || installed.iter().filter(|flavour| flavour.family == hint.family);
+    let beside = of_family().find(|flavour| flavour.is_of_folder(&hint.folders));
+    let for_library = || for_library(installed, &library_of_launcher(installed, hint)?);
+    beside.or_else(for_library).or_else(|| {
+        of_family().min_by_key(|flavour| {
+            let version = flavour.version();
+            let other_product = match hint.product {
+                Some(product) => flavour.product() != product,
+                None => flavour.product() == "intelmpi",
+            };
+            (other_product, distance(&hint.version, &version), version)
+        })
+    })
+}
+
+/// The library of the MPI whose launcher this is, under a name that a flavour has.
+fn library_of_launcher(installed: &[Flavour], hint: &Hint) -> Option<Needed> {
+    let of_family = installed.iter().filter(|flavour| flavour.family == hint.family);
+    let names: Vec<&str> = of_family.flat_map(|flavour| flavour.sonames()).collect();
+    let path = hint.library(&names)?;
+    Some(Needed { soname: path.file_name()?.to_string_lossy().into_owned(), path: Some(path) })
+}
+
+/// A sentence for a chosen flavour that is for another version of the MPI, if it counts less for it.
+pub fn note(facts: &Facts, chosen: &Flavour) -> Option<String> {
+    let needed = if let ProgramKind::Dynamic(needed) = facts.kind { needed.as_slice() } else { &[] };
+    let linked = needed.iter().find(|library| chosen.has_interface(&library.soname)).cloned();
+    let hint = facts.hint.filter(|hint| hint.family == chosen.family);
+    let library = linked.or_else(|| library_of_launcher(facts.installed, hint?))?.path?;
+    let library = library.canonicalize().unwrap_or(library);
+    if facts.wanted.is_some() || chosen.library == library {
+        return None;
+    }
+    let others =
+        facts.installed.iter().filter(|flavour| flavour.family == chosen.family && *flavour != chosen);
+    let flavours: Vec<_> = std::iter::once(chosen).chain(others).collect();
+    let misfit = Misfit::of_each(&flavours, &library).swap_remove(0);
+    let mut effects = Vec::new();
+    if misfit.not_counted > 0 {
+        effects.push(format!("does not count {} functions of this MPI", misfit.not_counted));
+    }
+    if misfit.in_vain > 0 {
+        effects.push(format!("has {} functions that this MPI lacks", misfit.in_vain));
+    }
+    let name = &chosen.name;
+    (!effects.is_empty()).then(|| {
+        format!(
+            "{} is another version than {name}, the nearest flavour. {name} {}",
+            library.display(),
+            effects.join(" and ")
+        )
     })
 }
 

@@ -79,9 +79,13 @@ fn the_standards_interface_has_a_flavour_whichever_mpi_offers_it() {
 
 #[test]
 fn another_build_of_the_library_gets_the_nearest_version() {
-    for (version, name) in
-        [("40.30.6", "openmpi-4.1"), ("40.30.2", "openmpi-4.1"), ("40.40.3", "openmpi-5.0")]
-    {
+    for (version, name) in [
+        ("40.30.6", "openmpi-4.1"),
+        ("40.30.2", "openmpi-4.1"),
+        ("40.40.3", "openmpi-5.0"),
+        ("40.35.0", "openmpi-4.1"),
+        ("40.20.9", "openmpi-4.1"),
+    ] {
         let program = linked_with(&[("libmpi.so.40", &format!("/elsewhere/libmpi.so.{version}"))]);
         assert_eq!(chosen(&installed(), &program, None), Ok(name.to_owned()), "{version}");
     }
@@ -116,9 +120,103 @@ fn an_mpi_without_a_flavour_is_named_and_no_other_taken() {
     ]);
     let reason = Reason::NoFlavourFor { soname: "libmpi.so.40".to_owned() };
     assert_eq!(chosen(only_mpich, &program, hint(Family::Mpich, None, &[])), Err(reason));
-    let cray = linked_with(&[("libmpi_gnu_123.so.12", "/nowhere/libmpi_gnu_123.so.12")]);
-    let reason = Reason::NoFlavourFor { soname: "libmpi_gnu_123.so.12".to_owned() };
-    assert_eq!(chosen(&installed(), &cray, None), Err(reason));
+    let spectrum = linked_with(&[("libmpi_ibm.so.3", "/nowhere/libmpi_ibm.so.3")]);
+    let reason = Reason::NoFlavourFor { soname: "libmpi_ibm.so.3".to_owned() };
+    assert_eq!(chosen(&installed(), &spectrum, None), Err(reason));
+}
+
+/// A folder with libraries that export functions.
+struct Libraries(tempfile::TempDir);
+
+impl Libraries {
+    fn new() -> Self {
+        Libraries(tempfile::tempdir().unwrap())
+    }
+
+    fn library(&self, file: &str, functions: &[&str]) -> PathBuf {
+        let (source, library) = (self.0.path().join("source.c"), self.0.path().join(file));
+        std::fs::create_dir_all(library.parent().unwrap()).unwrap();
+        let text: String = functions.iter().map(|name| format!("void {name}(void) {{}}\n")).collect();
+        std::fs::write(&source, text).unwrap();
+        let mut cc = std::process::Command::new("cc");
+        let built = cc.args(["-shared", "-fPIC", "-nostdlib", "-o"]).args([&library, &source]).status();
+        assert!(built.unwrap().success());
+        library.canonicalize().unwrap()
+    }
+
+    /// MPICH 4.0 and 5.0 as on another machine.
+    fn flavours(&self) -> Vec<Flavour> {
+        let of = |name: &str, functions: &[&str]| Flavour {
+            profiler: self.library(&format!("{name}.so"), functions),
+            ..flavour(name, Family::Mpich, "libmpi.so.12")
+        };
+        vec![
+            of("mpich-5.0", &["MPI_Send", "MPI_Send_c", "MPI_Buffer_flush", "MPIX_Stream_send", "own"]),
+            of("mpich-4.0", &["MPI_Send", "MPI_Send_c"]),
+        ]
+    }
+}
+
+/// The choice for a program that is linked with a library, and the note on it.
+fn chosen_with_note(installed: &[Flavour], library: &Path) -> (String, Option<String>) {
+    let soname = library.file_name().unwrap().to_str().unwrap();
+    let kind = linked_with(&[(soname, library.to_str().unwrap())]);
+    let facts = Facts {
+        installed,
+        wanted: None,
+        kind: &kind,
+        privileged: false,
+        launcher: false,
+        calls_launcher: None,
+        hint: None,
+        counts_nccl: false,
+    };
+    let flavour = choose(&facts).unwrap().unwrap();
+    (flavour.name.clone(), note(&facts, flavour))
+}
+
+#[test]
+fn the_flavour_whose_functions_the_library_has_is_taken_whatever_the_names() {
+    let libraries = Libraries::new();
+    let installed = libraries.flavours();
+    let older = libraries.library("libmpich.so.12", &["MPI_Send", "MPI_Send_c", "MPI_T_init_thread"]);
+    assert_eq!(chosen_with_note(&installed, &older), ("mpich-4.0".to_owned(), None));
+    let newer = ["MPI_Send", "MPI_Send_c", "MPI_Buffer_flush", "MPI_Of_version_6"];
+    let newer = libraries.library("libmpi_gnu_123.so.12", &newer);
+    assert_eq!(chosen_with_note(&installed, &newer), ("mpich-5.0".to_owned(), None));
+}
+
+#[test]
+fn a_library_between_two_flavours_gets_the_older_one_and_all_others_a_note() {
+    let libraries = Libraries::new();
+    let installed = libraries.flavours();
+    let oldest = libraries.library("old/libmpi.so.12", &["MPI_Send"]);
+    let (name, note) = chosen_with_note(&installed, &oldest);
+    let expected = "libmpi.so.12 is another version than mpich-4.0, the nearest flavour. mpich-4.0 has 1 functions that this MPI lacks";
+    assert_eq!(name, "mpich-4.0");
+    assert!(note.as_deref().unwrap().ends_with(expected), "{note:?}");
+    let between = libraries.library("mid/libmpi.so.12", &["MPI_Send", "MPI_Buffer_flush", "MPI_Send_c"]);
+    assert_eq!(chosen_with_note(&installed, &between).0, "mpich-5.0");
+    let only_older = &installed[1..];
+    assert_eq!(
+        chosen_with_note(only_older, &between),
+        ("mpich-4.0".to_owned(), None),
+        "no flavour counts more"
+    );
+}
+
+#[test]
+fn an_interpreter_gets_the_flavour_for_the_library_beside_the_launcher() {
+    let libraries = Libraries::new();
+    let installed = libraries.flavours();
+    libraries.library("new/lib/libmpi.so.12", &["MPI_Send", "MPI_Send_c", "MPI_Buffer_flush"]);
+    libraries.library("old/lib64/libmpich.so.12", &["MPI_Send", "MPI_Send_c"]);
+    let by = |folder: &str| {
+        let folders = vec![libraries.0.path().join(folder).join("bin")];
+        let hint = hint(Family::Mpich, None, &[]).map(|hint| Hint { folders, ..hint });
+        chosen(&installed, &ProgramKind::Script, hint).unwrap()
+    };
+    assert_eq!(["new", "old", "none"].map(by), ["mpich-5.0", "mpich-4.0", "mpich-4.0"]);
 }
 
 #[test]
@@ -127,25 +225,26 @@ fn an_interpreter_gets_the_flavour_of_the_launcher() {
         let by = |hint| chosen(&installed(), &kind, hint).unwrap();
         assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[4])), "openmpi-4.1");
         assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[5, 0, 11])), "openmpi-5.0");
-        assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[])), "openmpi-5.0");
-        assert_eq!(by(hint(Family::Mpich, None, &[])), "mpich-5.0");
+        assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[5, 1])), "openmpi-5.0");
+        assert_eq!(by(hint(Family::OpenMpi, Some("openmpi"), &[])), "openmpi-4.1");
+        assert_eq!(by(hint(Family::Mpich, None, &[])), "mpich-4.0");
         assert_eq!(by(hint(Family::Mpich, Some("intelmpi"), &[])), "intelmpi-2021.19");
     }
 }
 
 #[test]
-fn the_flavour_of_the_mpi_that_the_launcher_lies_beside_comes_before_newer_ones() {
+fn the_flavour_of_the_mpi_that_the_launcher_lies_beside_comes_before_others() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().canonicalize().unwrap();
     let mut installed = installed();
-    let mpich_4 = installed.iter_mut().find(|it| it.name == "mpich-4.0").unwrap();
-    mpich_4.mpicc = folder.join("mpicc.mpich");
+    let mpich_5 = installed.iter_mut().find(|it| it.name == "mpich-5.0").unwrap();
+    mpich_5.mpicc = folder.join("mpicc.mpich");
     let by = |folders: &[PathBuf]| {
         let hint = hint(Family::Mpich, None, &[]).map(|hint| Hint { folders: folders.to_vec(), ..hint });
         chosen(&installed, &ProgramKind::Script, hint).unwrap()
     };
-    assert_eq!(by(&[PathBuf::from("/nowhere"), folder]), "mpich-4.0");
-    assert_eq!(by(&[PathBuf::from("/nowhere")]), "mpich-5.0");
+    assert_eq!(by(&[PathBuf::from("/nowhere"), folder]), "mpich-5.0");
+    assert_eq!(by(&[PathBuf::from("/nowhere")]), "mpich-4.0");
 }
 
 #[test]
