@@ -220,8 +220,8 @@ fn in_libc(name: &CStr) -> Option<*mut c_void> {
     Some(libc).filter(|libc| !libc.is_null()).and_then(in_library).or_else(|| in_library(libc::RTLD_NEXT))
 }
 
-/// Up to version 2.32 the GNU C library has these functions only to be linked statically, on top of others that take the
-/// version of the structure.
+/// The functions that older versions of the GNU C library lack: up to 2.29 that for the thread's number; up to 2.32 those for files
+/// are only to be linked statically, on top of others that take the version of the structure.
 fn by_version(name: &CStr) -> Option<*mut c_void> {
     const VERSION: c_int = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
     type Versioned<T> = unsafe extern "C" fn(c_int, T, *mut libc::stat) -> c_int;
@@ -246,7 +246,13 @@ fn by_version(name: &CStr) -> Option<*mut c_void> {
         of_path(c"__lxstat64", path, stat)
     }
 
+    extern "C" fn of_thread() -> libc::c_long {
+        // SAFETY: the call has no arguments.
+        unsafe { libc::syscall(libc::SYS_gettid) }
+    }
+
     let found = match name.to_bytes() {
+        b"gettid" => of_thread as *const (),
         b"fstat" | b"fstat64" => of_file as *const (),
         b"stat64" => of_target as *const (),
         b"lstat64" => of_link as *const (),

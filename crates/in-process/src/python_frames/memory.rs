@@ -111,6 +111,12 @@ fn copy(pages: &mut [Page]) -> usize {
     copied
 }
 
+/// The calling thread's number. The C library has a function for it from glibc 2.30 on.
+fn own_thread() -> libc::pid_t {
+    // SAFETY: the call has no arguments.
+    unsafe { libc::syscall(libc::SYS_gettid) as libc::pid_t }
+}
+
 /// The same of as many as one call of the kernel copies.
 fn copy_some(pages: &mut [Page]) -> usize {
     let (mut from, mut to) = ([NO_PIECE; PAGES_AT_ONCE], [NO_PIECE; PAGES_AT_ONCE]);
@@ -121,8 +127,7 @@ fn copy_some(pages: &mut [Page]) -> usize {
     }
     let count = pages.len() as libc::c_ulong;
     // SAFETY: each piece of `to` is a page that we own; of `from` the kernel checks what can be read.
-    let copied =
-        unsafe { libc::process_vm_readv(libc::gettid(), to.as_ptr(), count, from.as_ptr(), count, 0) };
+    let copied = unsafe { libc::process_vm_readv(own_thread(), to.as_ptr(), count, from.as_ptr(), count, 0) };
     match usize::try_from(copied) {
         Ok(copied) => copied / PAGE_BYTES,
         // Some containers forbid the call.
