@@ -33,12 +33,50 @@ pub struct MpiSelection {
     /// Build the programs as `cargo test` does, so that nothing compiles twice; the libraries are optimised
     #[arg(long)]
     unoptimised: bool,
+
+    /// What builds for other machines, too.
+    #[arg(skip)]
+    portable: Option<Portable>,
 }
+
+/// What compiles C and links for every machine with glibc 2.28.
+#[derive(Clone)]
+pub struct Portable {
+    /// Its program, with the options of `cc`.
+    pub compiler: PathBuf,
+}
+
+/// For this the portable programs are built, and the folder below which cargo has them.
+pub const PORTABLE_TARGET: &str = "x86_64-unknown-linux-gnu";
 
 impl MpiSelection {
     /// The library alone.
     pub fn library(mpicc: Vec<PathBuf>) -> MpiSelection {
-        MpiSelection { mpicc, without_bench: true, quick_below: None, without_serve: true, unoptimised: true }
+        MpiSelection {
+            mpicc,
+            without_bench: true,
+            quick_below: None,
+            without_serve: true,
+            unoptimised: true,
+            portable: None,
+        }
+    }
+
+    /// Everything, to run on other machines, too.
+    pub fn portable(mpicc: Vec<PathBuf>, portable: Portable) -> MpiSelection {
+        let library = MpiSelection::library(mpicc);
+        let portable = Some(portable);
+        MpiSelection { without_bench: false, without_serve: false, unoptimised: false, portable, ..library }
+    }
+
+    /// The programs that are the same for every MPI.
+    pub fn programs(&self) -> Result<Programs> {
+        Programs::build(!self.without_serve, self.unoptimised, self.portable.as_ref())
+    }
+
+    /// The folder for the flavours, each in a folder of its name.
+    fn flavours_folder(&self) -> PathBuf {
+        root().join(if self.portable.is_some() { "target/package/flavours" } else { "target/flavours" })
     }
 
     /// The compiler wrappers that were named; none is all that are found.
@@ -55,16 +93,6 @@ impl MpiSelection {
     fn with_bench(&self, flavour: &Flavour) -> bool {
         !self.without_bench && !self.is_quick(flavour)
     }
-
-    /// Returns whether the web server is wanted, too.
-    pub fn with_serve(&self) -> bool {
-        !self.without_serve
-    }
-
-    /// Returns whether the programs are built as `cargo test` does.
-    pub fn is_unoptimised(&self) -> bool {
-        self.unoptimised
-    }
 }
 
 /// A library that was built.
@@ -73,8 +101,6 @@ pub struct Built {
     pub flavour: Flavour,
     /// `libmpisee.so`.
     pub library: PathBuf,
-    /// Its `flavour.json`.
-    pub description: PathBuf,
     /// `mpisee-bench` for this MPI, if it was asked for and could be built.
     pub bench: Option<PathBuf>,
 }
@@ -100,10 +126,9 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
             }
             anyhow::Ok(with_bench.then(|| workplace.bench(wanted.unoptimised)).flatten())
         })?;
-        let library = workplace.folder.join(folder).join("libmpisee.so");
+        let library = workplace.built().join(folder).join("libmpisee.so");
         mpi::check_independence(&library)?;
-        let (flavour, description) = (workplace.flavour.clone(), workplace.description());
-        lock(&built).push(Built { flavour, library, description, bench });
+        lock(&built).push(Built { flavour: workplace.flavour.clone(), library, bench });
         Ok(())
     })?;
     let mut built = built.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -146,7 +171,7 @@ pub struct Programs {
 impl Programs {
     /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
     /// would be compiled for each.
-    pub fn build(with_serve: bool, unoptimised: bool) -> Result<Self> {
+    pub fn build(with_serve: bool, unoptimised: bool, portable: Option<&Portable>) -> Result<Self> {
         const PACKAGES: [&str; 6] =
             ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu", "mpisee-nccl"];
         eprintln!(
@@ -157,7 +182,7 @@ impl Programs {
             cargo(&[&["build", "--all-targets"], &WITHOUT_LIBRARY[..]].concat(), None)?;
             root().join("target/debug")
         } else {
-            packages("release", PACKAGES.into_iter().chain(serve))?
+            packages("release", PACKAGES.into_iter().chain(serve), portable)?
         };
         let there = |name: &str| built.join(name);
         Ok(Programs {
@@ -185,18 +210,27 @@ impl Programs {
 pub fn quick_commands() -> Result<Vec<PathBuf>> {
     const COMMANDS: [&str; 2] = ["mpisee", "mpisee-through"];
     eprintln!("building mpisee and mpisee-through, without optimisation");
-    let built = packages("quick", COMMANDS)?;
+    let built = packages("quick", COMMANDS, None)?;
     Ok(COMMANDS.iter().map(|command| built.join(command)).collect())
 }
 
 /// Builds packages by a profile of cargo's, and returns the folder that has their programs.
-fn packages(profile: &str, packages: impl IntoIterator<Item = &'static str>) -> Result<PathBuf> {
-    let target = root().join("target");
+fn packages(
+    profile: &str,
+    packages: impl IntoIterator<Item = &'static str>,
+    portable: Option<&Portable>,
+) -> Result<PathBuf> {
+    let target = root().join(if portable.is_some() { "target/package/programs" } else { "target" });
     let target_dir = target.to_str().context("the path of the workspace is not UTF-8")?;
     let packages = packages.into_iter().flat_map(|package| ["--package", package]);
     let arguments = ["build", "--profile", profile, "--target-dir", target_dir].into_iter().chain(packages);
-    cargo(&arguments.collect::<Vec<_>>(), None)?;
-    Ok(target.join(profile))
+    run_cargo(&arguments.collect::<Vec<_>>(), None, portable)?;
+    Ok(built_below(&target, portable).join(profile))
+}
+
+/// The folder in which cargo makes a folder for each profile.
+fn built_below(target: &Path, portable: Option<&Portable>) -> PathBuf {
+    if portable.is_some() { target.join(PORTABLE_TARGET) } else { target.to_owned() }
 }
 
 /// Runs the program that reads C headers. It is a package of its own, since bindgen takes longer to compile than all of xtask.
@@ -251,7 +285,8 @@ const SANITIZED_TARGET: &str = "x86_64-unknown-linux-gnu";
 pub fn sanitized(wanted: &MpiSelection, hand_over: impl Fn(&Flavour, &Path) + Sync) -> Result<()> {
     let failed = each(wanted, "building with ThreadSanitizer", "sanitized", |workplace| {
         let folder = workplace.folder.join("sanitized");
-        let workplace = Workplace { flavour: workplace.flavour.clone(), folder, sanitized: true };
+        let flavour = workplace.flavour.clone();
+        let workplace = Workplace { flavour, folder, sanitized: true, portable: None };
         std::fs::create_dir_all(&workplace.folder)?;
         workplace.flavour.write(&workplace.description())?;
         // With a standard library that is built so, too: it has the locks that the sanitizer must see.
@@ -273,12 +308,13 @@ struct Workplace {
     folder: PathBuf,
     /// True for a build with ThreadSanitizer.
     sanitized: bool,
+    portable: Option<Portable>,
 }
 
 impl Workplace {
-    fn new(flavour: Flavour) -> Result<Self> {
-        let folder = root().join("target/flavours").join(&flavour.name);
-        let workplace = Workplace { flavour, folder, sanitized: false };
+    fn new(flavour: Flavour, wanted: &MpiSelection) -> Result<Self> {
+        let folder = wanted.flavours_folder().join(&flavour.name);
+        let workplace = Workplace { flavour, folder, sanitized: false, portable: wanted.portable.clone() };
         let description = workplace.description();
         if Flavour::read(&description).ok().as_ref() != Some(&workplace.flavour) {
             // Another MPI under the same name: mpi-sys does not notice that its wrapper is another.
@@ -290,6 +326,10 @@ impl Workplace {
         }
         reuse::copy_from_siblings(&workplace.folder)?;
         Ok(workplace)
+    }
+
+    fn built(&self) -> PathBuf {
+        built_below(&self.folder, self.portable.as_ref())
     }
 
     fn description(&self) -> PathBuf {
@@ -312,7 +352,7 @@ impl Workplace {
             eprintln!("there is no mpisee-bench for {}", self.flavour.name);
             return None;
         }
-        Some(self.folder.join(if unoptimised { "debug" } else { "library" }).join(BENCH))
+        Some(self.built().join(if unoptimised { "debug" } else { "library" }).join(BENCH))
     }
 
     /// The arguments for cargo that select what is built for each MPI: the library, and mpisee-bench. By one call, since in
@@ -337,7 +377,11 @@ fn each(
     profile: &str,
     act: impl Fn(&Workplace) -> Result<()> + Sync,
 ) -> Result<usize> {
-    let mut flavours = VecDeque::from(mpi::find(&wanted.mpicc)?);
+    let found = mpi::find(&wanted.mpicc)?;
+    let mut flavours: VecDeque<Flavour> = match wanted.portable {
+        Some(_) => found.into_iter().map(crate::package::portable_flavour).collect::<Result<_>>()?,
+        None => found.into(),
+    };
     let failed = AtomicUsize::new(0);
     let note = |name: &str, result: Result<()>| {
         if let Err(why) = result {
@@ -349,16 +393,16 @@ fn each(
         eprintln!("{doing} {}", workplace.flavour);
         note(&workplace.flavour.name, act(workplace));
     };
-    if !mpi_folders()?.any(|folder| folder.join(profile).is_dir()) {
+    if !mpi_folders(wanted)?.any(|folder| folder.join(profile).is_dir()) {
         let first = flavours.pop_front().context("there is an MPI")?;
         let name = first.name.clone();
-        Workplace::new(first).map_or_else(|why| note(&name, Err(why)), |workplace| act(&workplace));
+        Workplace::new(first, wanted).map_or_else(|why| note(&name, Err(why)), |workplace| act(&workplace));
     }
     // All are set up before one of them compiles, so that nothing is copied while it is written.
     let mut workplaces = VecDeque::new();
     for flavour in flavours {
         let name = flavour.name.clone();
-        Workplace::new(flavour)
+        Workplace::new(flavour, wanted)
             .map_or_else(|why| note(&name, Err(why)), |workplace| workplaces.push_back(workplace));
     }
     let at_a_time = thread::available_parallelism().map_or(1, usize::from).min(workplaces.len());
@@ -376,10 +420,11 @@ fn each(
 }
 
 /// The folders of the flavours that were built here.
-fn mpi_folders() -> Result<impl Iterator<Item = PathBuf>> {
-    let folder = root().join("target/flavours");
+fn mpi_folders(wanted: &MpiSelection) -> Result<impl Iterator<Item = PathBuf>> {
+    let folder = wanted.flavours_folder();
     std::fs::create_dir_all(&folder)?;
-    Ok(folder.read_dir()?.flatten().map(|entry| entry.path()))
+    let portable = wanted.portable.clone();
+    Ok(folder.read_dir()?.flatten().map(move |entry| built_below(&entry.path(), portable.as_ref())))
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -389,10 +434,18 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Runs cargo in the workspace; for a flavour, with what the build scripts of mpi-sys and of the library
 /// want to know.
 fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
+    run_cargo(arguments, workplace, workplace.and_then(|workplace| workplace.portable.as_ref()))
+}
+
+fn run_cargo(arguments: &[&str], workplace: Option<&Workplace>, portable: Option<&Portable>) -> Result<()> {
     let program = std::env::var_os("CARGO").unwrap_or("cargo".into());
     let (&command_name, rest) = arguments.split_first().context("cargo needs a command")?;
     let mut command = Command::new(program);
-    command.current_dir(root()).args([command_name, "--quiet"]);
+    command.current_dir(root());
+    match portable {
+        None => drop(command.args([command_name, "--quiet"])),
+        Some(portable) => portable.build_by(&mut command)?,
+    }
     // It would add another version of CUDA to the one in Cargo.toml, and cudarc does not compile for two.
     command.env_remove("CUDARC_CUDA_VERSION");
     // Clippy compiles for `scripts/test`, and leaves out optimisations: what is optimised is compiled without it.
@@ -400,7 +453,9 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
         command.env_remove("RUSTC_WORKSPACE_WRAPPER");
     }
     // The user's flags take the place of those in .cargo/config.toml.
-    if let Some(mut flags) = std::env::var_os("RUSTFLAGS") {
+    if portable.is_none()
+        && let Some(mut flags) = std::env::var_os("RUSTFLAGS")
+    {
         flags.push(" -C force-frame-pointers=yes");
         command.env("RUSTFLAGS", flags);
     }
@@ -428,6 +483,31 @@ fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
         bail!("cargo {} did not succeed; its messages are above{hint}", arguments.join(" "));
     }
     Ok(())
+}
+
+impl Portable {
+    /// Has cargo link by it, without what only a debugger needs.
+    fn build_by(&self, command: &mut Command) -> Result<()> {
+        command.args(["build", "--quiet", "--target", PORTABLE_TARGET]);
+        command.env("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER", &self.compiler);
+        command.env("CC_x86_64_unknown_linux_gnu", &self.compiler);
+        for profile in ["LIBRARY", "RELEASE"] {
+            command.env(format!("CARGO_PROFILE_{profile}_STRIP"), "symbols");
+            command.env(format!("CARGO_PROFILE_{profile}_DEBUG"), "0");
+        }
+        // An exception of C++ that passes through the library is unwound by the program's libgcc_s. Zig would link an unwinder of its
+        // own, and the two do not understand each other. The builder's libgcc_s may need a newer C library than zig has.
+        let unwinder = Command::new("cc").arg("-print-file-name=libgcc_s.so.1").output();
+        let unwinder = unwinder.context("starting cc, the C compiler by which Rust links")?;
+        let unwinder = String::from_utf8_lossy(&unwinder.stdout);
+        let flags = [
+            "force-frame-pointers=yes",
+            &format!("link-arg={}", unwinder.trim()),
+            "link-arg=-Wl,--allow-shlib-undefined",
+        ];
+        command.env("RUSTFLAGS", flags.map(|flag| format!("-C {flag}")).join(" "));
+        Ok(())
+    }
 }
 
 /// Returns whether libclang is where distributions put it; only to explain a failure.

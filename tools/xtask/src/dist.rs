@@ -20,26 +20,36 @@ fn dist_folder() -> PathBuf {
 
 /// Builds everything and puts it together in `target/dist`. `fetch` gets CUDA's compiler from Python's index if there is none.
 pub fn dist(wanted: &MpiSelection, fetch: bool) -> Result<()> {
+    dist_into(&dist_folder(), wanted, fetch)
+}
+
+/// Builds everything and puts it together in a folder.
+pub fn dist_into(folder: &Path, wanted: &MpiSelection, fetch: bool) -> Result<()> {
     // The last of a library's steps uses one processor alone, so what is the same for all MPIs is built beside.
     thread::scope(|scope| {
         let shared = scope.spawn(|| {
-            let programs = Programs::build(wanted.with_serve(), wanted.is_unoptimised())?;
+            let programs = wanted.programs()?;
             let tracer = gpu::build(&programs, fetch)?;
             anyhow::Ok((programs, tracer))
         });
-        put_together(wanted, || shared.join().map_err(|_| anyhow!("building the programs panicked"))?)
+        put_together(folder, wanted, || {
+            shared.join().map_err(|_| anyhow!("building the programs panicked"))?
+        })
     })
 }
 
-/// Builds the flavours, and lays out `target/dist` with them and what is the same for all.
-fn put_together(wanted: &MpiSelection, shared: impl FnOnce() -> Result<(Programs, Tracer)>) -> Result<()> {
+/// Builds the flavours, and lays out an installation with them and what is the same for all.
+fn put_together(
+    folder: &Path,
+    wanted: &MpiSelection,
+    shared: impl FnOnce() -> Result<(Programs, Tracer)>,
+) -> Result<()> {
     build::flavours(wanted, |built| {
         let (programs, tracer) = shared()?;
         if built.is_empty() {
             return Ok(()); // A launcher without a library is of no use; the failures were printed.
         }
-        let folder = dist_folder();
-        replace(&folder, |new| lay_out(new, built, &programs, &tracer))?;
+        replace(folder, |new| lay_out(new, built, &programs, &tracer))?;
         let names: Vec<_> = built.iter().map(|built| built.flavour.name.as_str()).collect();
         println!("{}: mpisee for {}", folder.display(), names.join(", "));
         Ok(())
@@ -68,7 +78,7 @@ fn lay_out_commands(folder: &Path, built: &[Built], commands: &[PathBuf]) -> Res
     for it in built {
         let flavour = folder.join("lib/mpisee").join(&it.flavour.name);
         copy_into(&it.library, &flavour)?;
-        copy_into(&it.description, &flavour)?;
+        it.flavour.write(&flavour.join("flavour.json"))?;
         if let Some(bench) = &it.bench {
             copy_into_as(bench, &flavour, "mpisee-bench")?;
         }
@@ -113,7 +123,7 @@ pub fn install(prefix: &Path) -> Result<()> {
 }
 
 /// Makes `folder` anew: `fill` gets a fresh one beside it, which takes its place once it is complete.
-fn replace(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+pub fn replace(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let parent = folder.parent().context("an installation needs a folder of its own")?;
     fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
     let beside = tempfile::Builder::new()
@@ -130,7 +140,7 @@ fn replace(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> 
 }
 
 /// The entries of a folder; none if there is no folder.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     if !folder.exists() {
         return Ok(Vec::new());
     }
@@ -138,7 +148,8 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
     read().with_context(|| format!("reading {}", folder.display()))
 }
 
-fn copy_all(from: &Path, to: &Path) -> Result<()> {
+/// Copies what is in a folder into another one.
+pub fn copy_all(from: &Path, to: &Path) -> Result<()> {
     for entry in entries(from)? {
         match entry.file_name() {
             Some(name) if entry.is_dir() => copy_all(&entry, &to.join(name))?,

@@ -11,6 +11,7 @@ pub mod generate;
 pub mod gpu;
 pub mod launch;
 pub mod mpi;
+pub mod package;
 pub mod prose;
 
 mod emit;

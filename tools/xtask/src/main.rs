@@ -5,7 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::build::{MpiSelection, Programs};
-use xtask::{build, changed, dist, find_root, generate, gpu};
+use xtask::{build, changed, dist, find_root, generate, gpu, package};
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -48,6 +48,9 @@ enum Task {
         #[arg(long, value_name = "DIR")]
         prefix: PathBuf,
     },
+    /// Build an installation for other machines, too
+    #[command(subcommand)]
+    Package(Package),
     /// Run clippy over everything, the library once per MPI
     Clippy(MpiSelection),
     /// Run the unit tests of the library, once per MPI
@@ -66,6 +69,20 @@ enum Task {
     /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
     #[cfg(target_arch = "x86_64")]
     Footprint(xtask::footprint::FootprintArgs),
+}
+
+/// The kinds of package.
+#[derive(clap::Subcommand)]
+enum Package {
+    /// Build a wheel for pip in target/wheels, with a library for every MPI interface; needs cc, libclang and Python's package index
+    Wheel {
+        /// Install the wheel beside each MPI of the index, profile a program there, and print a table
+        #[arg(long)]
+        check: bool,
+        /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package index, 110 MB, if there is none
+        #[arg(long)]
+        fetch: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -89,11 +106,12 @@ fn run(task: Task) -> Result<()> {
         Task::Try { mpicc } => dist::to_be_tried(&MpiSelection::library(mpicc)),
         Task::Gpu { fetch, bindings: true } => gpu::write_bindings(fetch),
         Task::Gpu { fetch, bindings: false } => {
-            gpu::build(&Programs::build(false, false)?, fetch).map(|tracer| {
+            gpu::build(&Programs::build(false, false, None)?, fetch).map(|tracer| {
                 tracer.files().for_each(|it| println!("{}", it.display()));
             })
         }
         Task::Install { prefix } => dist::install(&prefix),
+        Task::Package(Package::Wheel { check, fetch }) => package::wheel(check, fetch),
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
         Task::Sanitize(wanted) => build::sanitized(&wanted, |flavour, library| {

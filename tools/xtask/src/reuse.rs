@@ -6,6 +6,7 @@
 //! script wrote differs from one target directory to another, and what was compiled with the one does not link with the other. So
 //! nothing is copied between directories that have compiled the same crate, each for itself, with different results.
 
+use crate::build::PORTABLE_TARGET;
 use anyhow::{Context, Result};
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -34,8 +35,10 @@ const OF_ONE_MPI: [&str; 9] = [
 pub fn copy_from_siblings(folder: &Path) -> Result<()> {
     let beside = folder.parent().context("a flavour's folder has a parent")?;
     for sibling in entries(beside)?.filter(|sibling| sibling != folder && sibling.is_dir()) {
-        for profile in entries(&sibling)? {
-            let own = folder.join(profile.file_name().unwrap_or_default());
+        let portable = sibling.join(PORTABLE_TARGET);
+        let portable = portable.is_dir().then(|| entries(&portable)).transpose()?.into_iter().flatten();
+        for profile in entries(&sibling)?.chain(portable) {
+            let own = folder.join(profile.strip_prefix(&sibling)?);
             if !agree(&profile.join(DEPS), &own.join(DEPS))? {
                 continue;
             }

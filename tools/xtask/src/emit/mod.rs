@@ -2,7 +2,7 @@
 
 mod coverage;
 mod exports;
-mod fortran;
+pub mod fortran;
 mod interposed;
 mod nccl;
 mod operations;
