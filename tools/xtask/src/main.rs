@@ -83,6 +83,18 @@ enum Package {
         #[arg(long)]
         fetch: bool,
     },
+    /// Pack target/package/mpisee-VERSION-x86_64.tar.gz, which has module files and can be unpacked anywhere
+    Tarball {
+        /// As for the wheel
+        #[arg(long)]
+        fetch: bool,
+    },
+    /// Pack target/package/mpisee_VERSION_amd64.deb, for Debian's package manager
+    Deb {
+        /// As for the wheel
+        #[arg(long)]
+        fetch: bool,
+    },
 }
 
 fn main() -> ExitCode {
@@ -112,6 +124,8 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Install { prefix } => dist::install(&prefix),
         Task::Package(Package::Wheel { check, fetch }) => package::wheel(check, fetch),
+        Task::Package(Package::Tarball { fetch }) => package::tarball(fetch),
+        Task::Package(Package::Deb { fetch }) => package::deb(fetch),
         Task::Clippy(wanted) => build::clippy(&wanted),
         Task::Test(wanted) => build::test(&wanted),
         Task::Sanitize(wanted) => build::sanitized(&wanted, |flavour, library| {

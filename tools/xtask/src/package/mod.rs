@@ -1,8 +1,10 @@
-//! Makes a wheel: an installation for other machines, which `pip install` puts into a virtual environment.
+//! Packages an installation for other machines: as a wheel, which `pip install` puts into a virtual environment, as an archive, or for
+//! Debian's package manager.
 //!
 //! The MPIs come from Python's package index, and so does what builds for old C libraries. The wheel's scripts are the programs
 //! themselves, and its data is `target/dist` without them, so `mpisee` finds its libraries at `../lib/mpisee` as ever.
 
+mod archives;
 mod check;
 
 use crate::build::{MpiSelection, Portable};
@@ -38,7 +40,33 @@ fn folder() -> PathBuf {
 
 /// Builds the wheel in `target/wheels`. `check` tries it, `fetch` gets CUDA's compiler if there is none.
 pub fn wheel(check: bool, fetch: bool) -> Result<()> {
-    ensure!(cfg!(target_arch = "x86_64"), "wheels are for x86-64 alone: use `cargo xtask dist` here");
+    let (tools, installation) = build(fetch)?;
+    let wheel = pack(&tools, &installation)?;
+    let megabytes = print(&wheel)?;
+    ensure!(megabytes <= MOST_MB, "the wheel has more than {MOST_MB} MB");
+    if check { check::check(&wheel, &tools) } else { Ok(()) }
+}
+
+/// Packs an archive with module files.
+pub fn tarball(fetch: bool) -> Result<()> {
+    print(&archives::tarball(&build(fetch)?.1)?).map(drop)
+}
+
+/// Packs a package for Debian.
+pub fn deb(fetch: bool) -> Result<()> {
+    print(&archives::deb(&build(fetch)?.1)?).map(drop)
+}
+
+/// Prints a package and its size, which it returns in MB.
+fn print(package: &Path) -> Result<u64> {
+    let megabytes = package.metadata()?.len() / 1_000_000;
+    println!("{}: {megabytes} MB", package.display());
+    Ok(megabytes)
+}
+
+/// Builds an installation for old C libraries, and returns the folders of the tools and of what was built.
+fn build(fetch: bool) -> Result<(PathBuf, PathBuf)> {
+    ensure!(cfg!(target_arch = "x86_64"), "packages are for x86-64 alone: use `cargo xtask dist` here");
     let tools = folder().join("tools");
     virtual_environment(&tools, &TOOLS)?;
     let mut wrappers = Vec::new();
@@ -49,11 +77,7 @@ pub fn wheel(check: bool, fetch: bool) -> Result<()> {
     let wanted = MpiSelection::portable(wrappers, Portable { compiler: compiler(&tools)? });
     let installation = folder().join("dist");
     dist::dist_into(&installation, &wanted, fetch)?;
-    let wheel = pack(&tools, &installation)?;
-    let megabytes = wheel.metadata()?.len() / 1_000_000;
-    println!("{}: {megabytes} MB", wheel.display());
-    ensure!(megabytes <= MOST_MB, "the wheel has more than {MOST_MB} MB");
-    if check { check::check(&wheel, &tools) } else { Ok(()) }
+    Ok((tools, installation))
 }
 
 /// Makes a virtual environment with these packages, unless it is there already.

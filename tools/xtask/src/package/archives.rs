@@ -1,0 +1,117 @@
+//! Packages without Python: an archive that can be unpacked anywhere, and one for Debian's package manager.
+
+use super::{folder, succeed};
+use crate::{dist, root};
+use anyhow::{Context, Result};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The version of all parts.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Environment Modules and Lmod read the first, and Lmod prefers the second. Both find the installation above themselves.
+const MODULES: [(&str, &str); 2] = [
+    (
+        "",
+        "#%Module1.0\n\
+         module-whatis \"Communication profiler for MPI programs\"\n\
+         set root [file dirname [file dirname [file dirname [file normalize $::ModulesCurrentModulefile]]]]\n\
+         prepend-path PATH $root/bin\n\
+         prepend-path MANPATH $root/share/man\n\
+         prepend-path CPATH $root/include\n",
+    ),
+    (
+        ".lua",
+        "whatis(\"Communication profiler for MPI programs\")\n\
+         local root = myFileName():match(\"^(.*)/modulefiles/\")\n\
+         prepend_path(\"PATH\", pathJoin(root, \"bin\"))\n\
+         prepend_path(\"MANPATH\", pathJoin(root, \"share/man\"))\n\
+         prepend_path(\"CPATH\", pathJoin(root, \"include\"))\n",
+    ),
+];
+
+/// Packs an installation with its module files into `target/package/mpisee-VERSION-x86_64.tar.gz`.
+pub fn tarball(installation: &Path) -> Result<PathBuf> {
+    let scratch = tempfile::tempdir()?;
+    let name = format!("mpisee-{VERSION}-x86_64");
+    let top = scratch.path().join(&name);
+    dist::copy_all(installation, &top)?;
+    write_modules(&top)?;
+    let archive = folder().join(format!("{name}.tar.gz"));
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--gzip", "--owner=0", "--group=0", "--sort=name", "--file"]);
+    succeed(tar.arg(&archive).arg("--directory").arg(scratch.path()).arg(&name))?;
+    Ok(archive)
+}
+
+/// Writes the module files of an installation.
+fn write_modules(top: &Path) -> Result<()> {
+    let modules = top.join("modulefiles/mpisee");
+    fs::create_dir_all(&modules)?;
+    for (ending, text) in MODULES {
+        fs::write(modules.join(format!("{VERSION}{ending}")), text)?;
+    }
+    Ok(())
+}
+
+/// Packs an installation into `target/package/mpisee_VERSION_amd64.deb`, below `/usr`.
+pub fn deb(installation: &Path) -> Result<PathBuf> {
+    let scratch = tempfile::tempdir()?;
+    let (usr, about) = (scratch.path().join("usr"), scratch.path().join("DEBIAN"));
+    dist::copy_all(installation, &usr)?;
+    let licences = ["LICENSE-MIT", "LICENSE-APACHE"].map(|name| fs::read_to_string(root().join(name)));
+    let [mit, apache] = licences.map(|text| text.context("reading the licences"));
+    fs::write(usr.join("share/doc/mpisee/copyright"), format!("{}\n{}", mit?, apache?))?;
+    fs::create_dir(&about)?;
+    fs::write(about.join("control"), control(kilobytes(&usr)?))?;
+    let package = folder().join(format!("mpisee_{VERSION}_amd64.deb"));
+    let mut build = Command::new("dpkg-deb");
+    succeed(build.args(["--root-owner-group", "--build"]).arg(scratch.path()).arg(&package))?;
+    Ok(package)
+}
+
+fn control(kilobytes: u64) -> String {
+    format!(
+        "Package: mpisee\n\
+         Version: {VERSION}\n\
+         Architecture: amd64\n\
+         Maintainer: mpisee maintainers\n\
+         Installed-Size: {kilobytes}\n\
+         Depends: libc6 (>= 2.28), libgcc-s1\n\
+         Section: devel\n\
+         Priority: optional\n\
+         Description: communication profiler for MPI programs\n \
+         mpisee shows per communicator and rank what is communicated, how long it takes,\n \
+         and who waits for whom. It has a library for each interface of MPI.\n"
+    )
+}
+
+/// The room that files take, in KiB.
+fn kilobytes(folder: &Path) -> Result<u64> {
+    dist::entries(folder)?.iter().try_fold(0, |sum, entry| {
+        let more = if entry.is_dir() { kilobytes(entry)? } else { entry.metadata()?.len().div_ceil(1024) };
+        Ok(sum + more)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packages_have_what_their_managers_need() {
+        let top = tempfile::tempdir().unwrap();
+        write_modules(top.path()).unwrap();
+        let names = dist::entries(&top.path().join("modulefiles/mpisee")).unwrap();
+        let mut names: Vec<_> =
+            names.iter().map(|path| path.file_name().unwrap().to_string_lossy().into_owned()).collect();
+        names.sort();
+        assert_eq!(names, [VERSION.to_owned(), format!("{VERSION}.lua")]);
+        fs::write(top.path().join("file"), [7; 1025]).unwrap();
+        assert_eq!(kilobytes(top.path()).unwrap(), 2 + 2);
+        let control = control(77);
+        assert!(control.lines().all(|line| line.starts_with(' ') || line.contains(": ")), "{control}");
+        assert!(control.contains("\nInstalled-Size: 77\n") && control.ends_with('\n'), "{control}");
+    }
+}
