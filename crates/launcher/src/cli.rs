@@ -23,7 +23,16 @@ EXAMPLES:
   no launcher  mpisee --flavour openmpi-4.1 ./app.sh
   over time    mpirun -n 4 mpisee --watch ./app input.dat
   MPI's own    mpisee --flavour openmpi-4.1 --mpi-t list, then mpirun -n 4 mpisee --mpi-t 'pml_*' ./app input.dat
-  repeated     mpisee --repeat 5 -- mpirun -n 4 mpisee ./app input.dat";
+  repeated     mpisee --repeat 5 -- mpirun -n 4 mpisee ./app input.dat
+  checks       mpirun -n 2 mpisee doctor ./app";
+
+const ABOUT_DOCTOR: &str = "\
+Check whether a program can be profiled here
+
+The program does not run. Each line is a check: ok, a note if the profile will lack something, or
+FAILS if there will be no profile, with what to do. Exit code 1 if a check fails. Start it by the
+launcher of the program, so that each rank checks. Options are those of mpisee. `mpisee ./doctor`
+runs a program of this name.";
 
 /// A command line, parsed.
 pub enum CommandLine {
@@ -34,6 +43,8 @@ pub enum CommandLine {
         /// The name of the flavour, if it is given.
         flavour: Option<String>,
     },
+    /// `doctor`
+    Doctor(Doctor),
     /// To run a program.
     Run(Run),
 }
@@ -53,6 +64,16 @@ pub struct Run {
     pub repeat: Option<u32>,
     /// True if an agent is to read the job in intervals while it runs.
     pub watch: bool,
+}
+
+/// Checks, without running anything.
+pub struct Doctor {
+    /// A program to check, as it would be run.
+    pub run: Option<Run>,
+    /// Options of the profiler, where no program is named.
+    pub variables: Vec<(&'static str, String)>,
+    /// True for one document in place of lines.
+    pub json: bool,
 }
 
 /// Reads the command line; ends the process after `--help`.
@@ -92,7 +113,11 @@ pub fn command() -> Command {
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
         .after_help(EXAMPLES)
-        .override_usage("mpisee [OPTIONS] PROGRAM [ARGUMENTS]...")
+        .override_usage("mpisee [OPTIONS] PROGRAM [ARGUMENTS]...\n       mpisee doctor [--json] [PROGRAM]")
+        .subcommand(doctor())
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .disable_help_subcommand(true)
         .max_term_width(100)
         .args(SETTINGS.iter().map(argument))
         .arg(
@@ -131,6 +156,29 @@ pub fn command() -> Command {
         )
 }
 
+fn doctor() -> Command {
+    Command::new("doctor")
+        .about(ABOUT_DOCTOR)
+        .override_usage("mpisee doctor [--json] [OPTIONS] [PROGRAM [ARGUMENTS]...]")
+        .max_term_width(100)
+        .args(SETTINGS.iter().map(|setting| argument(setting).hide(true)))
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print one JSON document"))
+        .arg(
+            Arg::new("flavour")
+                .long("flavour")
+                .value_name("NAME")
+                .help("Check with the library of this flavour"),
+        )
+        .arg(
+            Arg::new("program")
+                .value_name("PROGRAM")
+                .help("Program as it will be run")
+                .value_parser(value_parser!(OsString))
+                .num_args(1..)
+                .trailing_var_arg(true),
+        )
+}
+
 /// The option for a setting of the profiler.
 fn argument(setting: &'static Setting) -> Arg {
     let argument = match ALONE.iter().find(|(option, _)| *option == setting.option) {
@@ -157,6 +205,11 @@ fn argument(setting: &'static Setting) -> Arg {
 }
 
 fn wanted(matches: &ArgMatches) -> Result<CommandLine, Failure> {
+    if let Some(("doctor", matches)) = matches.subcommand() {
+        let (variables, json) = (variables(matches), matches.get_flag("json"));
+        let run = matches.contains_id("program").then(|| run(matches, variables.clone()));
+        return Ok(CommandLine::Doctor(Doctor { run, variables, json }));
+    }
     if matches.get_flag("flavours") {
         return Ok(CommandLine::Flavours);
     }
@@ -173,16 +226,27 @@ fn wanted(matches: &ArgMatches) -> Result<CommandLine, Failure> {
     if !has_program {
         return Err(Failure::Usage("no PROGRAM is given; --help lists the options".to_owned()));
     }
+    let (repeat, watch) = (matches.get_one("repeat").copied(), matches.get_flag("watch"));
+    Ok(CommandLine::Run(Run { repeat, watch, ..run(matches, variables(matches)) }))
+}
+
+/// The profiler's options, as the environment variables that they are.
+fn variables(matches: &ArgMatches) -> Vec<(&'static str, String)> {
     let given = |setting: &Setting| matches.get_one::<String>(setting.option).cloned();
+    SETTINGS.iter().filter_map(|it| Some((it.variable, given(it)?))).collect()
+}
+
+/// The program to run.
+fn run(matches: &ArgMatches, variables: Vec<(&'static str, String)>) -> Run {
     let mut words = matches.get_many::<OsString>("program").unwrap_or_default().cloned();
-    Ok(CommandLine::Run(Run {
+    Run {
         flavour: matches.get_one("flavour").cloned(),
-        variables: SETTINGS.iter().filter_map(|it| Some((it.variable, given(it)?))).collect(),
+        variables,
         program: words.next().unwrap_or_default(),
         arguments: words.collect(),
-        repeat: matches.get_one("repeat").copied(),
-        watch: matches.get_flag("watch"),
-    }))
+        repeat: None,
+        watch: false,
+    }
 }
 
 /// The options before the program in the arguments of `mpisee`; none if they cannot be understood.
@@ -202,7 +266,9 @@ mod tests {
         let matches = command().try_get_matches_from([&["mpisee"], line].concat())?;
         match wanted(&matches) {
             Ok(CommandLine::Run(run)) => Ok(run),
-            Ok(CommandLine::Flavours | CommandLine::Variables { .. }) => panic!("{line:?} asks for a list"),
+            Ok(CommandLine::Flavours | CommandLine::Variables { .. } | CommandLine::Doctor(_)) => {
+                panic!("{line:?} runs nothing")
+            }
             Err(why) => panic!("{line:?}: {why}"),
         }
     }
@@ -286,6 +352,25 @@ mod tests {
         assert!(wanted(&["--mpi-t", "pml_*"]).is_err());
         let run = read(&["--mpi-t", "pml_*,coll_*", "app"]).unwrap();
         assert_eq!(run.variables, [("MPISEE_MPI_T", "pml_*,coll_*".to_owned())]);
+    }
+
+    #[test]
+    fn doctor_is_a_command_unless_it_has_a_folder_or_comes_after_dashes() {
+        let wanted =
+            |line: &[&str]| wanted(&command().try_get_matches_from([&["mpisee"], line].concat()).unwrap());
+        assert!(matches!(
+            wanted(&["doctor"]),
+            Ok(CommandLine::Doctor(Doctor { run: None, json: false, .. }))
+        ));
+        let Ok(CommandLine::Doctor(with)) = wanted(&["doctor", "--json", "./app", "-n"]) else { panic!() };
+        let Ok(CommandLine::Doctor(set)) = wanted(&["doctor", "--segments", "/tmp"]) else { panic!() };
+        assert_eq!(set.variables, [("MPISEE_SEGMENTS", "/tmp".to_owned())]);
+        assert!(with.json && with.run.is_some_and(|run| run.program == "./app" && run.arguments == ["-n"]));
+        for line in
+            [&["./doctor"][..], &["--", "doctor"], &["./app", "doctor"], &["--quiet", "app", "doctor"]]
+        {
+            assert!(matches!(wanted(line), Ok(CommandLine::Run(_))), "{line:?}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Programs that are installed once per MPI, beside the profiler: the one for the MPI that started this process.
 
-use crate::choose::of_launcher;
+use crate::choose::flavour_of_launcher;
 use crate::environment;
 use crate::flavours::{Flavour, Installation};
 use std::path::PathBuf;
@@ -53,7 +53,7 @@ fn flavour<'i>(
         return found.ok_or_else(|| format!("there is no flavour {wanted}: installed are {names}"));
     }
     match (hint, &installation.flavours[..]) {
-        (Some(hint), installed) => of_launcher(installed, hint).ok_or_else(|| {
+        (Some(hint), installed) => flavour_of_launcher(installed, hint).ok_or_else(|| {
             format!(
                 "{} is set, so this is started by {}, for which no flavour is installed (there are {names}). \
                  Build one with that MPI's compiler wrapper: `cargo xtask dist --mpicc PATH`",

@@ -2,7 +2,7 @@
 
 use crate::choose::{Facts, Message, choose, needs_mpi, note};
 use crate::cli::Run;
-use crate::environment;
+use crate::environment::{self, Hint};
 use crate::failure::Failure;
 use crate::flavours::{Family, Flavour, Installation, LIBRARY};
 use crate::gpu::Setup;
@@ -35,16 +35,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     installation.complaints.iter().for_each(|complaint| say(complaint));
     let options = options(&run.variables);
     without_effect(&options).iter().for_each(|sentence| say(sentence));
-    let facts = Facts {
-        installed: &installation.flavours,
-        wanted: run.flavour.as_deref(),
-        kind: &program.kind,
-        privileged: program.privileged,
-        launcher: program.launcher,
-        calls_launcher: program.calls_launcher.as_deref(),
-        hint: hint.as_ref(),
-        counts_nccl: nccl::is_wanted(&options, &program.kind),
-    };
+    let facts = facts(&installation, &run, &program, hint.as_ref(), &options);
     let chosen = choose(&facts)?;
 
     let mut command = Command::new(&program.path);
@@ -95,6 +86,26 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
     let why = command.exec();
     standby.iter().for_each(Standby::dismiss);
     Err(Failure::Exec { why, path: program.path })
+}
+
+/// The facts that decide which flavour fits.
+pub fn facts<'a>(
+    installation: &'a Installation,
+    run: &'a Run,
+    program: &'a Program,
+    hint: Option<&'a Hint>,
+    options: &Options,
+) -> Facts<'a> {
+    Facts {
+        installed: &installation.flavours,
+        wanted: run.flavour.as_deref(),
+        kind: &program.kind,
+        privileged: program.privileged,
+        launcher: program.launcher,
+        calls_launcher: program.calls_launcher.as_deref(),
+        hint,
+        counts_nccl: nccl::is_wanted(options, &program.kind),
+    }
 }
 
 /// Leaves a standby that says at the end why there is no profile, if this process is the one of its job that speaks. Without one, as

@@ -8,6 +8,7 @@ mod choose;
 mod cli;
 mod companion;
 mod descendants;
+mod doctor;
 mod environment;
 mod failure;
 mod flavours;
@@ -50,6 +51,7 @@ fn run() -> Result<ExitCode, Failure> {
     match cli::parse()? {
         CommandLine::Flavours => flavours::Installation::find().list().map(|()| ExitCode::SUCCESS),
         CommandLine::Variables { flavour } => variables::list(flavour.as_deref()).map(|()| ExitCode::SUCCESS),
+        CommandLine::Doctor(wanted) => doctor::doctor(&wanted),
         CommandLine::Run(run) => match run.repeat {
             Some(times) => repeat::repeat(&run, times),
             None => match launch::launch(run)? {},

@@ -159,6 +159,16 @@ fn is_without_rights(path: &Path) -> bool {
     flags & libc::ST_NOSUID != 0
 }
 
+/// The dynamic loader that a program names; `None` for what has none, and for files that cannot be read.
+pub fn loader(program: &Path) -> Option<PathBuf> {
+    let data = ReadCache::new(File::open(program).ok()?);
+    let header = FileHeader64::<Endianness>::parse(&data).ok()?;
+    let endian = header.endian().ok()?;
+    let segments = header.program_headers(endian, &data).ok()?;
+    let loader = segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten())?;
+    Some(PathBuf::from(OsStr::from_bytes(loader)))
+}
+
 fn kind(path: &Path, file: File) -> ProgramKind {
     let data = ReadCache::new(file);
     let magic = |length| object::ReadRef::read_bytes_at(&data, 0, length).unwrap_or_default();

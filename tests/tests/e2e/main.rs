@@ -22,6 +22,7 @@ mod communicators;
 mod completions;
 mod corrupted;
 mod devices;
+mod doctor;
 mod dynamic;
 mod ended_deadlocks;
 mod exact;

@@ -22,7 +22,7 @@ const PROGRAMS: &str = "tests/programs";
 const SUBJECTS_OF: [(&str, &[&str]); 8] = [
     (LIBRARY, &["smoke", "point_to_point", "collectives", "communicators", "requests", "threads"]),
     ("mpisee-collect", &["smoke", "collection"]),
-    ("mpisee", &["smoke", "launching"]),
+    ("mpisee", &["smoke", "launching", "doctor"]),
     ("mpisee-bench", &["bench"]),
     ("mpisee-case", &["smoke"]),
     ("mpisee-gpu", &["gpu"]),

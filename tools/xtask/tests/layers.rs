@@ -135,6 +135,7 @@ const LAUNCHER: LayeredCrate = LayeredCrate {
         "cli",
         "watch",
         "launch",
+        "doctor",
         "repeat",
     ],
     least_modules: 14,

@@ -22,7 +22,7 @@ pub struct Misfit {
 
 impl Misfit {
     /// Compares each flavour with a library. There is none where a file cannot be read.
-    pub fn of_each(flavours: &[&Flavour], library: &Path) -> Vec<Misfit> {
+    pub fn compare(flavours: &[&Flavour], library: &Path) -> Vec<Misfit> {
         let of_library = functions(library).unwrap_or_default();
         let counted: Vec<_> =
             flavours.iter().map(|flavour| functions(&flavour.profiler).unwrap_or_default()).collect();

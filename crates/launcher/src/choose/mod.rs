@@ -106,7 +106,7 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
         return Err(Reason::NoFlavourFor { soname: mpi.soname.clone() });
     }
     match (facts.hint, facts.installed) {
-        (Some(hint), installed) => of_launcher(installed, hint)
+        (Some(hint), installed) => flavour_of_launcher(installed, hint)
             .or_else(|| installed.first().filter(|_| facts.counts_nccl))
             .ok_or(Reason::NoFlavourOf { variable: hint.variable, family: hint.family }),
         (None, [only]) => Ok(only),
@@ -128,7 +128,7 @@ fn for_library<'a>(installed: &'a [Flavour], library: &Needed) -> Option<&'a Fla
         return Some(own);
     }
     let version = file_version(&file);
-    let misfits = Misfit::of_each(&candidates, &file);
+    let misfits = Misfit::compare(&candidates, &file);
     let best = candidates.into_iter().zip(misfits).min_by_key(|(flavour, misfit)| {
         let distance = distance(&version, &file_version(&flavour.library));
         (*misfit, distance, flavour.soname != library.soname)
@@ -151,7 +151,7 @@ fn distance(wanted: &[u32], own: &[u32]) -> (bool, Vec<u32>) {
 
 /// The flavour for what a launcher starts: of its family, and of the MPI that the launcher's programs lie beside, else for the
 /// library there, else as near to it in product and version as there is; the oldest where the launcher does not say.
-pub fn of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
+pub fn flavour_of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
     let of_family = || installed.iter().filter(|flavour| flavour.family == hint.family);
     let beside = of_family().find(|flavour| flavour.is_of_folder(&hint.folders));
     let for_library = || for_library(installed, &library_of_launcher(installed, hint)?);
@@ -188,7 +188,7 @@ pub fn note(facts: &Facts, chosen: &Flavour) -> Option<String> {
     let others =
         facts.installed.iter().filter(|flavour| flavour.family == chosen.family && *flavour != chosen);
     let flavours: Vec<_> = std::iter::once(chosen).chain(others).collect();
-    let misfit = Misfit::of_each(&flavours, &library).swap_remove(0);
+    let misfit = Misfit::compare(&flavours, &library).swap_remove(0);
     let mut effects = Vec::new();
     if misfit.not_counted > 0 {
         effects.push(format!("does not count {} functions of this MPI", misfit.not_counted));

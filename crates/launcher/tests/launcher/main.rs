@@ -1,6 +1,7 @@
 //! The launcher as users meet it, in installations whose profiler only begins to record: what the
 //! program finds in its environment, what is said, and how it ends. No MPI is involved.
 
+mod doctor;
 mod standby;
 mod support;
 
