@@ -68,9 +68,8 @@ pub fn test(affected: &Affected) -> Result<()> {
     ensure!(output.status.success(), "the tests do not compile; the messages are above");
     let packages = Packages::read()?;
     let messages = String::from_utf8_lossy(&output.stdout);
-    let built = messages.lines().filter_map(|line| serde_json::from_str::<TestProgram>(line).ok());
     let mut failed = Vec::new();
-    for TestProgram { executable, manifest_path } in built {
+    for TestProgram { executable, manifest_path, .. } in test_programs(&messages) {
         let folder = manifest_path.parent().context("a manifest is in a folder")?;
         let package = packages.with_file(folder.strip_prefix(root()).unwrap_or(folder));
         if package.is_some_and(|package| affected.packages.contains(&package.name)) {
@@ -85,11 +84,24 @@ pub fn test(affected: &Affected) -> Result<()> {
     Ok(())
 }
 
+/// The programs with tests, by the messages of cargo.
+fn test_programs(messages: &str) -> impl Iterator<Item = TestProgram> {
+    let built = messages.lines().filter_map(|line| serde_json::from_str::<TestProgram>(line).ok());
+    built.filter(|program| program.profile.test)
+}
+
 /// A message of cargo about a program that it has built; messages about other things lack a field.
 #[derive(Deserialize)]
 struct TestProgram {
     executable: PathBuf,
     manifest_path: PathBuf,
+    profile: Profile,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    /// False for the program itself, which tests may start.
+    test: bool,
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
@@ -115,6 +127,14 @@ struct Package {
 #[derive(Deserialize)]
 struct Dependency {
     name: String,
+    /// `dev` of what only tests need.
+    kind: Option<String>,
+}
+
+impl Dependency {
+    fn is_of_tests(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
 }
 
 impl Packages {
@@ -138,15 +158,19 @@ impl Packages {
         holding.max_by_key(|package| package.manifest_path.components().count())
     }
 
-    /// The packages, and those that depend on them.
-    fn with_dependents(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
+    /// The packages, those that depend on them, and those whose tests use the packages themselves.
+    fn with_dependents(&self, changed: &BTreeSet<String>) -> BTreeSet<String> {
+        let dependents = |names: &BTreeSet<String>, of_tests: bool| {
+            let depends = |it: &Dependency| it.is_of_tests() == of_tests && names.contains(&it.name);
+            let all = self.packages.iter().filter(|package| package.dependencies.iter().any(depends));
+            all.map(|package| package.name.clone()).collect::<Vec<_>>()
+        };
+        let mut names = changed.clone();
         loop {
-            let depends = |package: &&Package| package.dependencies.iter().any(|it| names.contains(&it.name));
-            let dependents: Vec<String> =
-                self.packages.iter().filter(depends).map(|package| package.name.clone()).collect();
             let before = names.len();
-            names.extend(dependents);
+            names.extend(dependents(&names, false));
             if names.len() == before {
+                names.extend(dependents(changed, true));
                 return names;
             }
         }
@@ -203,7 +227,7 @@ fn affected_by(files: &[PathBuf], packages: &Packages, sources: &BTreeMap<String
     if files.iter().any(|file| packages.with_file(file).is_none() && !is_documentation(file)) {
         changed.extend(packages.packages.iter().map(|package| package.name.clone()));
     }
-    let all = packages.with_dependents(changed.clone());
+    let all = packages.with_dependents(&changed);
     let mut subjects: BTreeSet<String> = SUBJECTS_OF
         .iter()
         .filter(|(package, _)| all.contains(*package) && (*package == LIBRARY || changed.contains(*package)))
@@ -231,7 +255,12 @@ mod tests {
     use super::*;
 
     fn package(name: &str, folder: &str, dependencies: &[&str]) -> Package {
-        let dependencies = dependencies.iter().map(|&name| Dependency { name: name.to_owned() }).collect();
+        // A star marks what only tests need.
+        let dependency = |name: &&str| Dependency {
+            name: name.trim_start_matches('*').to_owned(),
+            kind: name.starts_with('*').then(|| "dev".to_owned()),
+        };
+        let dependencies = dependencies.iter().map(dependency).collect();
         Package { name: name.to_owned(), manifest_path: folder.into(), dependencies }
     }
 
@@ -251,6 +280,33 @@ mod tests {
             ("top".to_owned(), String::new()),
         ]);
         affected_by(&[file.into()], &packages, &sources)
+    }
+
+    #[test]
+    fn tests_use_what_has_changed_itself() {
+        let packages = vec![
+            package("mpisee", "crates/launcher", &[]),
+            package("mpisee-bench", "crates/network-bench", &["mpisee"]),
+            package("mpisee-through", "mpisee-through", &["*mpisee-bench"]),
+            package("mpisee-serve", "crates/serve", &["mpisee-through"]),
+        ];
+        let packages = Packages { packages };
+        let with = |name: &str| packages.with_dependents(&names([name]));
+        assert_eq!(with("mpisee"), names(["mpisee", "mpisee-bench"]));
+        assert_eq!(with("mpisee-bench"), names(["mpisee-bench", "mpisee-through"]));
+    }
+
+    #[test]
+    fn programs_that_tests_start_are_no_tests() {
+        let message = |test: bool| {
+            format!(
+                r#"{{"manifest_path":"/a/Cargo.toml","executable":"/a/{test}","profile":{{"test":{test}}}}}"#
+            )
+        };
+        let messages =
+            [message(false), message(true), r#"{"reason":"build-finished"}"#.to_owned()].join("\n");
+        let found: Vec<_> = test_programs(&messages).map(|program| program.executable).collect();
+        assert_eq!(found, [PathBuf::from("/a/true")]);
     }
 
     fn names<const N: usize>(names: [&str; N]) -> BTreeSet<String> {
