@@ -34,12 +34,12 @@ pub struct MpiSelection {
     #[arg(long)]
     unoptimised: bool,
 
-    /// What builds for other machines, too.
+    /// The compiler for other machines, too.
     #[arg(skip)]
     portable: Option<Portable>,
 }
 
-/// What compiles C and links for every machine with glibc 2.28.
+/// The program that compiles C and links for every machine with glibc 2.28.
 #[derive(Clone)]
 pub struct Portable {
     /// Its program, with the options of `cc`.

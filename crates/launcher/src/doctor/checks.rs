@@ -1,4 +1,4 @@
-//! The checks, each a line: what was seen, and what to do.
+//! The checks, each a line with the finding and the remedy.
 
 use super::Check;
 use crate::choose::{Facts, Message, Reason, needs_mpi, note};

@@ -1,4 +1,4 @@
-//! What really runs: the interpreter of a script, and the MPI that Python's mpi4py has.
+//! The interpreter of a script, and the MPI that Python's mpi4py has.
 
 use super::Check;
 use super::preload::output_of;

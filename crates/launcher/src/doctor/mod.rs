@@ -43,9 +43,9 @@ pub struct Check {
     pub check: String,
     /// How it ended.
     pub outcome: Outcome,
-    /// What was seen.
+    /// The finding.
     pub found: String,
-    /// What to do, unless all is well.
+    /// The remedy, unless all is well.
     #[serde(rename = "do")]
     pub to_do: Option<String>,
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// A program that takes longer is ended: ranks wait for each other.
 const MOST: Duration = Duration::from_secs(6);
 
-/// What a command has printed on stdout and stderr; an error if it cannot be started or takes too long.
+/// The output of a command on stdout and stderr; an error if it cannot be started or takes too long.
 pub fn output_of(command: &mut Command) -> io::Result<(String, String)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let begin = Instant::now();

@@ -18,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What links for old C libraries, and what puts wheels together.
+/// The packages that link for old C libraries, and that put wheels together.
 const TOOLS: [&str; 4] = ["cargo-zigbuild==0.24.1", "ziglang==0.17.1", "setuptools==84.2.1", "wheel==0.48.0"];
 /// The MPIs to build for, and their compiler wrappers.
 const MPIS: [(&str, &[&str]); 4] = [
