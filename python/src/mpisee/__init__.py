@@ -1,15 +1,35 @@
-"""Profiles of mpisee as data frames.
+"""Profiles of mpisee: its tables as data frames, and answers of its commands as data.
 
-    >>> import mpisee
-    >>> profile = mpisee.load("app.mpisee")
+    >>> profile = mpisee.load(heat)
     >>> profile.run.ranks
-    >>> profile.calls.groupby("comm")["time_s"].sum()
+    2
+    >>> int(profile.calls.groupby("call")["calls"].sum()["MPI_Sendrecv"])
+    400
+    >>> for row in profile.waits(comm="W_a*", call="messages").rows:
+    ...     print(f"rank {row['rank']} caused {row['caused_s']:.4f} s")
+    rank 0 caused 0.0907 s
+    rank 1 caused 0.0082 s
 
 A table is read when it is first asked for. Types of columns, units and descriptions are those of docs/reference/columns.md.
+Answers need the program mpisee-through, which is in the same wheel.
 """
 
-from ._profile import Profile, ProfileError, Run, load
+from ._answers import Answer, answer
+from ._error import ProfileError
+from ._profile import Profile, Run, load, run
 from ._schema import FORMAT_VERSION, SCHEMA, Column, Table
 
-__all__ = ["FORMAT_VERSION", "SCHEMA", "Column", "Profile", "ProfileError", "Run", "Table", "load"]
+__all__ = [
+    "FORMAT_VERSION",
+    "SCHEMA",
+    "Answer",
+    "Column",
+    "Profile",
+    "ProfileError",
+    "Run",
+    "Table",
+    "answer",
+    "load",
+    "run",
+]
 __version__ = "0.1.0"

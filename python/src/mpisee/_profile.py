@@ -8,9 +8,11 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar, Union, overload
+from typing import TYPE_CHECKING, Any, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, overload
 
 from . import _frames
+from ._answers import Answer, Option, answer, run_profiled
+from ._error import ProfileError
 from ._schema import FORMAT_VERSION, SCHEMA, Table
 
 if TYPE_CHECKING:
@@ -36,10 +38,6 @@ _SUMS = {
 _OF_SUMS = {*_SUMS.values(), "spread"}
 #: Tables that each profile has, if it is one by rank, and if it is one of sums.
 _ALWAYS = {False: {"ranks", "comms", "calls", "peers", "regions"}, True: {"nodes", "comms", "totals", "spread", "offsets"}}
-
-
-class ProfileError(Exception):
-    """A profile cannot be read. The text is one sentence: what was found, where, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -258,6 +256,47 @@ class Profile(Generic[Frame]):
         """Of a profile with sums over ranks: messages by the distance of the peer."""
         return self.table("offsets")
 
+    def answer(self, command: str, **options: Option) -> Answer:
+        """What a command of mpisee-through finds in this profile; its options by their long names."""
+        return answer(command, self.directory, **options)
+
+    def summary(self, **options: Option) -> Answer:
+        """The run, and communicators by their time."""
+        return self.answer("summary", **options)
+
+    def advise(self, **options: Option) -> Answer:
+        """What costs most, with causes and what to try."""
+        return self.answer("advise", **options)
+
+    def efficiency(self, **options: Option) -> Answer:
+        """Factors of parallel efficiency, and what each communicator costs."""
+        return self.answer("efficiency", **options)
+
+    def waits(self, **options: Option) -> Answer:
+        """Who is late, and where others wait."""
+        return self.answer("waits", **options)
+
+    def ops(self, **options: Option) -> Answer:
+        """Operations by time."""
+        return self.answer("ops", **options)
+
+    def sizes(self, **options: Option) -> Answer:
+        """Calls by message size."""
+        return self.answer("sizes", **options)
+
+    def matrix(self, **options: Option) -> Answer:
+        """Who sends to whom."""
+        return self.answer("matrix", **options)
+
+    def locality(self, **options: Option) -> Answer:
+        """Traffic that stays on a node."""
+        return self.answer("locality", **options)
+
+    def diff(self, other: Union[str, "os.PathLike[str]", Profile[Any]], **options: Option) -> Answer:
+        """How a later run differs from this one."""
+        after = other.directory if isinstance(other, Profile) else other
+        return answer("diff", self.directory, after, **options)
+
     def __repr__(self) -> str:
         command = " ".join(self.run.command) or "unknown command"
         ranks, nodes = (
@@ -331,6 +370,10 @@ def load(directory: Union[str, "os.PathLike[str]"], backend: Optional[str] = Non
 
     ``backend`` is ``pandas`` or ``polars``; left out, it is pandas if that is installed, else polars.
     """
+    return _open(directory, backend)
+
+
+def _open(directory: Union[str, "os.PathLike[str]"], backend: Optional[str]) -> Profile[Any]:
     run = _read_run(Path(directory))
     known = ("pandas", "polars")
     if backend is not None and backend not in known:
@@ -340,3 +383,17 @@ def load(directory: Union[str, "os.PathLike[str]"], backend: Optional[str] = Non
     if not installed:
         raise ProfileError(f"tables need {' or '.join(wanted)}; install it with: pip install {wanted[0]}")
     return Profile(Path(directory), run, installed[0])
+
+
+def run(
+    command: Sequence[Union[str, "os.PathLike[str]"]],
+    output: Union[str, "os.PathLike[str]", None] = None,
+    backend: Optional[str] = None,
+) -> Profile[Any]:
+    """Runs a program under mpisee, waits for its end, and opens its profile.
+
+    ``command`` is that of a shell, with ``mpisee`` before the program: ``["mpirun", "-n", "4", "mpisee", "./app"]``.
+    ``output`` is the profile's name, else the first of run.mpisee, run-2.mpisee and so on that is free. A program that
+    fails is a ``subprocess.CalledProcessError``; its profile is there all the same.
+    """
+    return _open(run_profiled(command, output), backend)

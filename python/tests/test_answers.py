@@ -1,0 +1,110 @@
+"""Answers of mpisee-through as data, and runs that are started from Python."""
+
+from __future__ import annotations
+
+import csv
+import io
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Callable
+
+import pytest
+
+import mpisee
+
+pytestmark = pytest.mark.usefixtures("through")
+
+
+def fails(expected: str, action: Callable[[], Any]) -> None:
+    with pytest.raises(mpisee.ProfileError) as caught:
+        action()
+    assert expected in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_answers_are_those_of_the_command(recorded: Path, through: str) -> None:
+    profile = mpisee.load(recorded)
+    for answer in (profile.ops(kind="p2p"), profile.waits(), profile.sizes(), profile.answer("ranks")):
+        shown = subprocess.run([through, *answer.arguments, "--format", "csv"], capture_output=True, text=True, check=True)
+        rows = list(csv.DictReader(io.StringIO(shown.stdout)))
+        assert len(rows) == len(answer.rows) > 0, answer
+        for row, expected in zip(answer.rows, rows):
+            counts = {name: value for name, value in row.items() if name in expected and type(value) is int}
+            assert counts and counts == {name: int(expected[name]) for name in counts}
+
+
+def test_options_are_those_of_the_command(recorded: Path) -> None:
+    profile = mpisee.load(recorded)
+    some = profile.ops(comm=["W*", "S"], call="*send")
+    assert some.arguments == ("ops", "--comm=W*", "--comm=S", "--call=*send", str(recorded))
+    assert profile.matrix(by="node").arguments[1] == "--by=node"
+    assert profile.waits(each=True, ranks=None).arguments == ("waits", "--each", str(recorded))
+    assert profile.diff(profile).arguments == ("diff", str(recorded), str(recorded))
+
+
+def test_tables_go_to_other_libraries(recorded: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    ops = mpisee.load(recorded).ops()
+    calls = {row["call"]: row["calls"] for row in ops.rows}
+    pandas = ops.to_pandas("operations")
+    assert dict(zip(pandas["call"], pandas["calls"])) == calls
+    assert str(pandas["calls"].dtype) == "Int64"
+    assert dict(ops.to_polars().select("call", "calls").iter_rows()) == calls
+    assert dict(zip(*(ops.to_arrow().column(name).to_pylist() for name in ("call", "calls")))) == calls
+    assert dict(duckdb.sql("select call, calls from ops").fetchall()) == calls
+    fails("has no table 'calls'; there are operations", lambda: ops.to_pandas("calls"))
+
+
+def test_an_answer_can_be_read(recorded: Path, through: str) -> None:
+    ops = mpisee.load(recorded).ops()
+    shown = subprocess.run([through, "ops", str(recorded)], capture_output=True, text=True, check=True)
+    assert str(ops) == shown.stdout.rstrip("\n")
+    assert repr(ops) == f"<mpisee ops {recorded}: operations ({len(ops.rows)} rows)>"
+    text = ops._repr_html_()
+    assert "<caption>operations</caption>" in text and f"<td>{ops.rows[0]['call']}</td>" in text
+
+
+def test_text_of_programs_is_no_html() -> None:
+    answer = mpisee.Answer(("ops", "a"), {"rows": [{"call": "<b>", "n": None}] * 41, "caveats": ["1 < 2"]}, 0)
+    text = answer._repr_html_()
+    assert "<td>&lt;b&gt;</td><td></td>" in text and "<p>1 &lt; 2</p>" in text and "<p>1 more row</p>" in text
+
+
+def test_unusable_questions_are_one_sentence(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = mpisee.load(recorded)
+    fails("frobnicate", lambda: profile.answer("frobnicate"))
+    fails("--frob", lambda: profile.ops(frob=1))
+    fails("nothing.mpisee", lambda: mpisee.answer("ops", tmp_path / "nothing.mpisee"))
+    monkeypatch.setenv("MPISEE_THROUGH", str(tmp_path / "mpisee-through"))
+    fails("cannot start", lambda: profile.ops())
+    monkeypatch.delenv("MPISEE_THROUGH")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    fails("mpisee-through is neither installed", lambda: profile.ops())
+
+
+def test_a_bound_that_is_exceeded_is_an_answer(recorded: Path) -> None:
+    checked = mpisee.answer("check", recorded)
+    assert checked.exit_code == 0 and mpisee.load(recorded).diff(recorded, fail_if="calls+0").exit_code == 0
+    assert mpisee.load(recorded).diff(recorded, fail_if="calls-0").exit_code == 0
+
+
+def test_a_run_gives_its_profile(recorded: Path, through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A stand-in for the profiler: it notes its arguments, and its program fails if it is called "bad".
+    stand_in = tmp_path / "mpisee"
+    stand_in.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\nassert sys.argv[1] == '--output'\n"
+        f"shutil.copytree({str(recorded)!r}, sys.argv[2])\nsys.exit(sys.argv[3:] == ['bad'])\n"
+    )
+    stand_in.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mpisee-through").symlink_to(through)
+    monkeypatch.setenv("MPISEE_THROUGH", str(tmp_path / "mpisee-through"))
+    ranks = mpisee.load(recorded).run.ranks
+    assert mpisee.run(["env", "A=1", "mpisee", "./app", "7"]).run.ranks == ranks
+    assert mpisee.run(["mpisee", "app"]).directory == Path("run-2.mpisee")
+    assert mpisee.run([str(stand_in), "app"], output=tmp_path / "b.mpisee").directory == tmp_path / "b.mpisee"
+    fails("is there already", lambda: mpisee.run(["mpisee", "app"], output="b.mpisee"))
+    fails("there is no mpisee in 'mpirun app'", lambda: mpisee.run(["mpirun", "app"]))
+    with pytest.raises(subprocess.CalledProcessError):
+        mpisee.run(["mpisee", "bad"])
+    assert Path("run-3.mpisee").is_dir()
