@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+/// Time after which a program that has another try is taken to hang.
+const HANGS_AFTER: Duration = Duration::from_secs(120);
+
 /// A program about to run under the profiler.
 pub struct Run<'m> {
     mpi: &'m Mpi,
@@ -59,7 +62,6 @@ impl<'m> Run<'m> {
     /// profiler.
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;
-        self.limit = Duration::from_secs(120);
         self
     }
 
@@ -114,8 +116,11 @@ impl<'m> Run<'m> {
         command
     }
 
-    /// Runs it without the profiler.
-    pub fn plain(self) -> Finished {
+    /// Runs it without the profiler. A program of others that does not end so is no fault of ours: it has a second try.
+    pub fn plain(mut self) -> Finished {
+        if !self.program.starts_with(dist()) {
+            self.tries = self.tries.max(2);
+        }
         let mut command = self.launcher();
         command.arg(&self.program).args(&self.arguments);
         self.finish(command, false)
@@ -181,7 +186,9 @@ impl<'m> Run<'m> {
                 let place = self.cluster.map_or_else(Place::new, Place::on);
                 command.current_dir(place.folder());
                 let mut entered = self.cluster.map(|cluster| cluster.on("login", &command));
-                match run_within(self.limit, entered.as_mut().unwrap_or(&mut command)) {
+                // A machine that is only slow has its whole time in the last try.
+                let limit = if attempt == self.tries { self.limit } else { self.limit.min(HANGS_AFTER) };
+                match run_within(limit, entered.as_mut().unwrap_or(&mut command)) {
                     // A rank's death is an exit code of the launcher. Open MPI's mpirun itself has died of a signal after a program without the
                     // profiler had written all that it writes.
                     Ok(output) if output.status.code().is_none() && attempt == 1 && !in_launcher => {

@@ -145,6 +145,9 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
     if path.join(JOB_FILE).exists() {
         return Ok(path.to_owned());
     }
+    if !path.exists() {
+        bail!("there is no '{}'; mpisee --watch writes none of a job that ends within 0.1 s", path.display());
+    }
     if !path.join("run.json").exists() {
         bail!(
             "'{}' is neither a time line, NAME.{ENDING}, which mpisee --watch or mpisee-through agent write, nor a profile",
