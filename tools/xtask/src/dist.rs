@@ -2,7 +2,7 @@
 
 use crate::build::{self, Built, MpiSelection, Programs};
 use crate::gpu::{self, Tracer};
-use crate::root;
+use crate::{root, third_party};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -102,6 +102,8 @@ fn lay_out(folder: &Path, built: &[Built], programs: &Programs, tracer: &Tracer)
             copy_into(&document, &folder.join("share/doc/mpisee"))?;
         }
     }
+    let licences = third_party::licences(&third_party::packages()?)?;
+    fs::write(folder.join("share/doc/mpisee/third-party-licences.txt"), licences)?;
     copy_all(&root().join("docs"), &folder.join("share/doc/mpisee/docs"))?;
     Ok(())
 }

@@ -13,10 +13,12 @@ pub mod launch;
 pub mod mpi;
 pub mod package;
 pub mod prose;
+pub mod release;
 
 mod emit;
 mod reuse;
 mod spec;
+mod third_party;
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};

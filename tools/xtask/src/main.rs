@@ -5,7 +5,7 @@ use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use xtask::build::{MpiSelection, Programs};
-use xtask::{build, changed, dist, find_root, generate, gpu, package};
+use xtask::{build, changed, dist, find_root, generate, gpu, package, release};
 
 /// Generate, build and install mpisee.
 #[derive(Parser)]
@@ -51,6 +51,12 @@ enum Task {
     /// Build an installation for other machines, too
     #[command(subcommand)]
     Package(Package),
+    /// Check this checkout and pack a release in target/release-VERSION: packages, sources, checksums, list of crates
+    Release {
+        /// As for the wheel
+        #[arg(long)]
+        fetch: bool,
+    },
     /// Run clippy over everything, the library once per MPI
     Clippy(MpiSelection),
     /// Run the unit tests of the library, once per MPI
@@ -116,6 +122,7 @@ fn run(task: Task) -> Result<()> {
         }),
         Task::Dist { wanted, fetch } => dist::dist(&wanted, fetch),
         Task::Try { mpicc } => dist::to_be_tried(&MpiSelection::library(mpicc)),
+        Task::Release { fetch } => release::release(fetch),
         Task::Gpu { fetch, bindings: true } => gpu::write_bindings(fetch),
         Task::Gpu { fetch, bindings: false } => {
             gpu::build(&Programs::build(false, false, None)?, fetch).map(|tracer| {

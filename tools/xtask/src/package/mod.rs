@@ -57,6 +57,12 @@ pub fn deb(fetch: bool) -> Result<()> {
     print(&archives::deb(&build(fetch)?.1)?).map(drop)
 }
 
+/// Builds every kind, and returns the files.
+pub fn all(fetch: bool) -> Result<[PathBuf; 3]> {
+    let (tools, installation) = build(fetch)?;
+    Ok([pack(&tools, &installation)?, archives::tarball(&installation)?, archives::deb(&installation)?])
+}
+
 /// Prints a package and its size, which it returns in MB.
 fn print(package: &Path) -> Result<u64> {
     let megabytes = package.metadata()?.len() / 1_000_000;
@@ -145,7 +151,7 @@ fn pip_install(environment: &Path, options: &[&str], packages: &[&str]) -> Resul
     })
 }
 
-fn succeed(command: &mut Command) -> Result<()> {
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("starting {:?}", command.get_program()))?;
     ensure!(status.success(), "{command:?} did not succeed; its messages are above");
     Ok(())
