@@ -111,7 +111,7 @@ pub fn facts<'a>(
 /// Leaves a standby that says at the end why there is no profile, if this process is the one of its job that speaks. Without one, as
 /// where there may be no more processes, the program runs as well.
 fn stand_by(command: &mut Command, name: &OsStr, program: &Program) -> Option<Standby> {
-    let is_rank = process::launched_rank().is_some();
+    let is_rank = process::stated_rank().is_some();
     let outer = std::env::var_os(BEGIN_SOCKET);
     let started = Started { name: name.to_owned(), needs_mpi: needs_mpi(&program.kind), is_rank, outer };
     let standby = process::speaks().then(|| Standby::leave(&started).ok())??;

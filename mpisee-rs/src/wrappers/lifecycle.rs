@@ -242,7 +242,7 @@ pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
             launched::dismiss_standby();
             process::note_without_mpi();
             let in_comm = in_comm.filter(|_| !launched::is_program());
-            let (rank, size) = place_of(identity::launched_rank(), in_comm);
+            let (rank, size) = place_of(identity::stated_rank(), in_comm);
             start(started, Processes::Launched { rank, size });
         });
     });

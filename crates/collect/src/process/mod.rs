@@ -140,7 +140,7 @@ pub fn speaks() -> bool {
 
 fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
     // Within a job of Slurm, every process that Open MPI's launcher or torchrun starts on a node inherits its rank.
-    let of_torchrun = || variable(LAUNCHED[0][0]).filter(|_| variable(LOCAL_RANK).is_some());
+    let of_torchrun = || variable(STATED[0]).filter(|_| variable(LOCAL_RANK).is_some());
     let of_others = || RANKS.into_iter().find_map(&variable);
     let rank = variable("OMPI_COMM_WORLD_RANK").or_else(of_torchrun).or_else(of_others);
     rank.is_none_or(|rank| rank == "0")
@@ -149,14 +149,17 @@ fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// Variables in which launchers report the number of ranks of a process's world on its node.
 const LOCAL_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"];
 
-/// Variables in which launchers report the process's rank, and the number of ranks, to programs without MPI: torchrun, and launchers of
-/// MPI, by which such programs are started as well.
-const LAUNCHED: [[&str; 2]; 4] = [
-    ["RANK", "WORLD_SIZE"],
-    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
-    ["PMI_RANK", "PMI_SIZE"],
-    ["SLURM_PROCID", "SLURM_NTASKS"],
+/// Variables in which launchers report the process's rank, and the number of ranks, to any program: torchrun, which launchers of MPI may
+/// start, and these. The third one is set as well: the script of a batch job has Slurm's, too, and is no task of a step.
+const LAUNCHED: [[&str; 3]; 4] = [
+    [STATED[0], STATED[1], LOCAL_RANK],
+    ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
+    ["PMI_RANK", "PMI_SIZE", "PMI_RANK"],
+    ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"],
 ];
+
+/// Rank and number of ranks as PyTorch reads them: torchrun sets them, and so may a user.
+const STATED: [&str; 2] = ["RANK", "WORLD_SIZE"];
 
 /// More processes than a launcher has, of which readers of segments would take the list for a broken one.
 const MOST_LAUNCHED: u32 = 1 << 24;
@@ -174,7 +177,7 @@ const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
 pub fn is_of_torchrun() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some();
     let of_mpi = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
-    LAUNCHED[0].into_iter().chain([LOCAL_RANK]).all(is_set) && !of_mpi.into_iter().any(is_set)
+    STATED.into_iter().chain([LOCAL_RANK]).all(is_set) && !of_mpi.into_iter().any(is_set)
 }
 
 /// Returns whether this process is one that torchrun started itself, and none that such a one started.
@@ -187,10 +190,25 @@ pub fn launched_rank() -> Option<(u32, u32)> {
     launched_by(|name| std::env::var(name).ok())
 }
 
+/// The same, or what a user has set for PyTorch: a shell may have it left.
+pub fn stated_rank() -> Option<(u32, u32)> {
+    stated_by(|name| std::env::var(name).ok())
+}
+
 fn launched_by(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+    let mut known = LAUNCHED.iter().filter(|[.., needed]| variable(needed).is_some());
+    known.find_map(|[rank, size, _]| rank_in(&variable, rank, size))
+}
+
+fn stated_by(variable: impl Fn(&str) -> Option<String>) -> Option<(u32, u32)> {
+    launched_by(&variable).or_else(|| rank_in(&variable, STATED[0], STATED[1]))
+}
+
+/// Rank and number of ranks of two variables, if they can be right.
+fn rank_in(variable: impl Fn(&str) -> Option<String>, rank: &str, size: &str) -> Option<(u32, u32)> {
     let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
-    let reported = LAUNCHED.iter().filter_map(|[rank, size]| Some((number(rank)?, number(size)?)));
-    reported.into_iter().find(|(rank, size)| rank < size && *size <= MOST_LAUNCHED)
+    let (rank, size) = (number(rank)?, number(size)?);
+    (rank < size && size <= MOST_LAUNCHED).then_some((rank, size))
 }
 
 /// Returns whether a job of that many processes without MPI has some on other nodes, as its launcher reports; `None` if it does not.
@@ -268,7 +286,7 @@ impl RankEnvironment {
             return RankEnvironment(of_mpi);
         }
         // Torchrun itself may have a rank, that of a node, but no local one.
-        RankEnvironment([LAUNCHED[0][0], LOCAL_RANK].into_iter().filter_map(set).collect())
+        RankEnvironment([STATED[0], LOCAL_RANK].into_iter().filter_map(set).collect())
     }
 
     /// Returns whether a process is one of this rank.
@@ -410,17 +428,25 @@ mod tests {
 
     #[test]
     fn launchers_report_ranks_to_programs_without_mpi() {
-        let found = |variables: &[(&str, &str)]| {
-            launched_by(|name| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-            })
+        let value = |variables: &[(&str, &str)], name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         };
-        assert_eq!(found(&[]), None);
-        let of_slurm = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2")];
-        assert_eq!(found(&[&[("RANK", "3"), ("WORLD_SIZE", "8")], &of_slurm[..]].concat()), Some((3, 8)));
-        assert_eq!(found(&[("RANK", "0"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Some((1, 2)));
-        assert_eq!(found(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None, "it cannot be right");
-        assert_eq!(found(&[("RANK", "0"), ("WORLD_SIZE", "20000000")]), None, "no launcher has as many");
+        let launched = |variables: &[(&str, &str)]| launched_by(|name| value(variables, name));
+        let stated = |variables: &[(&str, &str)]| stated_by(|name| value(variables, name));
+        assert_eq!((launched(&[]), stated(&[])), (None, None));
+        let script = [("SLURM_PROCID", "0"), ("SLURM_NTASKS", "2")];
+        let task = [&script[..], &[("SLURM_STEP_ID", "0")]].concat();
+        assert_eq!((launched(&script), launched(&task)), (None, Some((0, 2))));
+        let by_hand = [("RANK", "3"), ("WORLD_SIZE", "8")];
+        let torchrun = [&by_hand[..], &[("LOCAL_RANK", "1")]].concat();
+        assert_eq!((launched(&by_hand), stated(&by_hand)), (None, Some((3, 8))));
+        assert_eq!(launched(&[&torchrun[..], &task].concat()), Some((3, 8)));
+        assert_eq!(stated(&[&by_hand[..], &task].concat()), Some((0, 2)));
+        let mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "4")];
+        assert_eq!(stated(&[&by_hand[..], &mpi].concat()), Some((0, 4)));
+        assert_eq!(stated(&[("RANK", "0"), ("PMI_RANK", "1"), ("PMI_SIZE", "2")]), Some((1, 2)));
+        assert_eq!(stated(&[("RANK", "8"), ("WORLD_SIZE", "8")]), None, "it cannot be right");
+        assert_eq!(stated(&[("RANK", "0"), ("WORLD_SIZE", "20000000")]), None, "no launcher has as many");
     }
 
     #[test]

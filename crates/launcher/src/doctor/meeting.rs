@@ -37,7 +37,7 @@ pub enum Answers {
 
 /// Joins the checks of the ranks of this job.
 pub fn meet(own: Vec<Check>) -> Answers {
-    let (rank, size) = rank(|name| std::env::var(name).ok());
+    let (rank, size) = process::launched_rank().unwrap_or((0, 1));
     let is_here = process::is_on_several_nodes(size) == Some(false);
     let folder = format!(".mpisee-doctor-{:016x}", process::job_to_launch());
     let folder = if is_here { std::env::temp_dir().join(folder) } else { PathBuf::from(folder) };
@@ -54,20 +54,6 @@ pub fn meet(own: Vec<Check>) -> Answers {
     let absent = (1..size).filter(|rank| !answered(rank)).collect();
     let answers = std::iter::once((0, own)).chain(others).collect();
     Answers::All { answers, absent }
-}
-
-/// The rank of this process and the number of ranks. The script of a batch job has Slurm's variables as well, and starts no step.
-fn rank(variable: impl Fn(&str) -> Option<String>) -> (u32, u32) {
-    const LAUNCHERS: [[&str; 3]; 4] = [
-        ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
-        ["PMI_RANK", "PMI_SIZE", "PMI_RANK"],
-        ["SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_ID"],
-        ["RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"],
-    ];
-    let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
-    let known = LAUNCHERS.iter().filter(|[.., needed]| variable(needed).is_some());
-    let mut known = known.filter_map(|[rank, size, _]| Some((number(rank)?, number(size)?)));
-    known.find(|(rank, size)| rank < size).unwrap_or((0, 1))
 }
 
 fn file(folder: &Path, rank: u32) -> PathBuf {
@@ -161,18 +147,5 @@ mod tests {
             assert_eq!(take(&file).is_some(), is_taken);
             assert!(!file.exists());
         }
-    }
-
-    #[test]
-    fn ranks_are_those_of_the_launcher_and_not_of_a_batch_script() {
-        let of = |pairs: &[(&str, &str)]| {
-            rank(|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
-        };
-        assert_eq!(of(&[("SLURM_PROCID", "0"), ("SLURM_NTASKS", "4")]), (0, 1));
-        assert_eq!(of(&[("SLURM_PROCID", "3"), ("SLURM_NTASKS", "4"), ("SLURM_STEP_ID", "0")]), (3, 4));
-        let mpi = [("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "2")];
-        assert_eq!(of(&[&mpi[..], &[("RANK", "1"), ("WORLD_SIZE", "2")]].concat()), (0, 2));
-        assert_eq!(of(&[("RANK", "1"), ("WORLD_SIZE", "2")]), (0, 1));
-        assert_eq!(of(&[("RANK", "1"), ("WORLD_SIZE", "2"), ("LOCAL_WORLD_SIZE", "2")]), (1, 2));
     }
 }
