@@ -29,8 +29,10 @@ def test_answers_are_those_of_the_command(recorded: Path, through: str) -> None:
         rows = list(csv.DictReader(io.StringIO(shown.stdout)))
         assert len(rows) == len(answer.rows) > 0, answer
         for row, expected in zip(answer.rows, rows):
-            counts = {name: value for name, value in row.items() if name in expected and type(value) is int}
-            assert counts and counts == {name: int(expected[name]) for name in counts}
+            numbers = {
+                name: value for name, value in row.items() if name in expected and type(value) in (int, float)
+            }
+            assert numbers and numbers == pytest.approx({name: float(expected[name]) for name in numbers}, abs=1e-8)
 
 
 def test_options_are_those_of_the_command(recorded: Path) -> None:
@@ -67,7 +69,7 @@ def test_an_answer_can_be_read(recorded: Path, through: str) -> None:
 def test_text_of_programs_is_no_html() -> None:
     answer = mpisee.Answer(("ops", "a"), {"rows": [{"call": "<b>", "n": None}] * 41, "caveats": ["1 < 2"]}, 0)
     text = answer._repr_html_()
-    assert "<td>&lt;b&gt;</td><td></td>" in text and "<p>1 &lt; 2</p>" in text and "<p>1 more row</p>" in text
+    assert "<td>&lt;b&gt;</td><td></td>" in text and "<p>1 &lt; 2</p>" in text and "<p>1 row more</p>" in text
 
 
 def test_unusable_questions_are_one_sentence(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,26 +87,48 @@ def test_unusable_questions_are_one_sentence(recorded: Path, tmp_path: Path, mon
 def test_a_bound_that_is_exceeded_is_an_answer(recorded: Path) -> None:
     checked = mpisee.answer("check", recorded)
     assert checked.exit_code == 0 and mpisee.load(recorded).diff(recorded, fail_if="calls+0").exit_code == 0
-    assert mpisee.load(recorded).diff(recorded, fail_if="calls-0").exit_code == 0
+    examples = Path(__file__).parents[2] / "examples/profiles"
+    balanced = examples / "heat-balanced.mpisee"
+    assert mpisee.load(examples / "heat.mpisee").diff(balanced, fail_if="calls-0").exit_code == 1
 
 
 def test_a_run_gives_its_profile(recorded: Path, through: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A stand-in for the profiler: it notes its arguments, and its program fails if it is called "bad".
+    # A stand-in for the profiler: its program fails if it is called "bad".
     stand_in = tmp_path / "mpisee"
     stand_in.write_text(
-        f"#!{sys.executable}\nimport shutil, sys\nassert sys.argv[1] == '--output'\n"
-        f"shutil.copytree({str(recorded)!r}, sys.argv[2])\nsys.exit(sys.argv[3:] == ['bad'])\n"
+        f"#!{sys.executable}\nimport os, shutil, sys\n"
+        f"shutil.copytree({str(recorded)!r}, os.environ['MPISEE_OUTPUT'])\nsys.exit(sys.argv[1:] == ['bad'])\n"
     )
     stand_in.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mpisee-through").symlink_to(through)
     monkeypatch.setenv("MPISEE_THROUGH", str(tmp_path / "mpisee-through"))
     ranks = mpisee.load(recorded).run.ranks
-    assert mpisee.run(["env", "A=1", "mpisee", "./app", "7"]).run.ranks == ranks
+    assert mpisee.run(["env", "A=mpisee", "mpisee", "./app", "7"]).run.ranks == ranks
     assert mpisee.run(["mpisee", "app"]).directory == Path("run-2.mpisee")
     assert mpisee.run([str(stand_in), "app"], output=tmp_path / "b.mpisee").directory == tmp_path / "b.mpisee"
     fails("is there already", lambda: mpisee.run(["mpisee", "app"], output="b.mpisee"))
-    fails("there is no mpisee in 'mpirun app'", lambda: mpisee.run(["mpirun", "app"]))
+    fails("'true' has left no profile 'run-3.mpisee'", lambda: mpisee.run(["true"]))
+    fails("no backend 'panda'", lambda: mpisee.run(["mpisee", "app"], backend="panda"))
     with pytest.raises(subprocess.CalledProcessError):
         mpisee.run(["mpisee", "bad"])
     assert Path("run-3.mpisee").is_dir()
+
+
+def test_answers_need_no_library_of_data_frames(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    profile = mpisee.load(recorded)
+    assert profile.waits().rows
+    fails("tables need pandas or polars", lambda: profile.calls)
+
+
+def test_times_are_real_numbers_and_answers_keep_their_folder(
+    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = mpisee.Answer(("waits",), {"waits": [{"s": 1, "n": 2, "t": None}, {"s": 0.5, "n": None, "t": None}]}, 0)
+    types = {name: str(type_) for name, type_ in answer.to_pandas().dtypes.items()}
+    assert (types["s"], types["n"]) == ("Float64", "Int64")
+    monkeypatch.chdir(recorded.parent)
+    ops = mpisee.load(recorded.name).ops()
+    monkeypatch.chdir(tmp_path)
+    assert "MPI_" in str(ops)

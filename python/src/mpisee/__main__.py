@@ -2,20 +2,18 @@
 
 import os
 import sys
-from importlib.metadata import PackageNotFoundError, files
+
+from mpisee._answers import program
+from mpisee._error import ProfileError
 
 
 def main() -> None:
     """Replaces this process by the command."""
     try:
-        installed = files("mpisee") or []
-    except PackageNotFoundError:
-        installed = []
-    for file in installed:
-        # The package is a folder of the same name.
-        if file.name == "mpisee":
-            os.execv(str(file.locate()), ["mpisee", *sys.argv[1:]])
-    sys.exit("mpisee: only the package that reads profiles is installed; `cargo xtask package wheel` makes one with the profiler")
+        profiler = program("mpisee")
+    except ProfileError as error:
+        sys.exit(f"mpisee: {error}. `cargo xtask package wheel` makes a package with the profiler")
+    os.execv(profiler, ["mpisee", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ._error import ProfileError
 
@@ -28,7 +28,7 @@ _SHOWN_ROWS = 40
 
 
 def program(name: str) -> str:
-    """The path of a program of mpisee: beside that of the variable ``MPISEE_THROUGH``, of the same wheel, or in ``PATH``."""
+    """The path of a program of mpisee: in the folder of ``MPISEE_THROUGH``, in the same wheel, or in ``PATH``."""
     named = os.environ.get("MPISEE_THROUGH")
     if named:
         return str(Path(named).with_name(name))
@@ -36,11 +36,13 @@ def program(name: str) -> str:
         installed = importlib.metadata.files("mpisee") or []
     except importlib.metadata.PackageNotFoundError:
         installed = []
-    # The package is a folder of the name of the profiler.
-    own = [str(file.locate()) for file in installed if file.name == name]
-    found = next((path for path in own if os.path.isfile(path)), None) or shutil.which(name)
+    # Completions for shells have the same names.
+    own = (str(file.locate()) for file in installed if file.name == name and file.parent.name == "bin")
+    found = next(own, None) or shutil.which(name)
     if found is None:
-        raise ProfileError(f"{name} is neither installed with this package nor in PATH; put the folder of mpisee's programs into PATH")
+        raise ProfileError(
+            f"{name} is neither installed with this package nor in PATH; put the folder of mpisee's programs into PATH"
+        )
     return found
 
 
@@ -73,6 +75,7 @@ class Answer:
         self.tables = {name: value for name, value in document.items() if is_table(value) and name not in texts}
         self.facts = {name: value for name, value in document.items() if name not in self.tables}
         self.exit_code = exit_code
+        self._folder = os.getcwd()
 
     def table(self, name: Optional[str] = None) -> List[Row]:
         """The rows of a table; without a name, of the first one."""
@@ -98,7 +101,14 @@ class Answer:
         """A table as a data frame of pandas, whose integers may be missing."""
         import pandas
 
-        return pandas.DataFrame.from_records(self.table(name)).convert_dtypes()
+        def column(name: str) -> Any:
+            values = [row.get(name) for row in rows]
+            # Times that are whole numbers by chance are times.
+            is_real = any(isinstance(value, float) for value in values)
+            return pandas.Series(values, dtype="Float64") if is_real else pandas.Series(values).convert_dtypes()
+
+        rows = self.table(name)
+        return pandas.DataFrame({name: column(name) for name in (rows[0] if rows else ())})
 
     def to_polars(self, name: Optional[str] = None) -> polars.DataFrame:
         """A table as a data frame of polars."""
@@ -123,11 +133,11 @@ class Answer:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def __str__(self) -> str:
-        """What the command prints."""
-        return _run([*self.arguments, "--format", "table"]).stdout.rstrip("\n")
+        """Runs the command again, and returns what it prints."""
+        return _run([*self.arguments, "--format", "table"], self._folder).stdout.rstrip("\n")
 
     def __repr__(self) -> str:
-        sizes = ", ".join(f"{name} ({len(rows)} row{'' if len(rows) == 1 else 's'})" for name, rows in self.tables.items())
+        sizes = ", ".join(f"{name} ({_counted(len(rows))})" for name, rows in self.tables.items())
         return f"<mpisee {' '.join(self.arguments)}: {sizes or 'no tables'}>"
 
     def _repr_html_(self) -> str:
@@ -135,16 +145,21 @@ class Answer:
         return "".join(parts + [_table_in_html(name, rows) for name, rows in self.tables.items()])
 
 
+def _counted(rows: int) -> str:
+    return f"{rows} row{'' if rows == 1 else 's'}"
+
+
 def _table_in_html(name: str, rows: List[Row]) -> str:
     columns = list(rows[0]) if rows else []
-    head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    cells = (
-        "".join(f"<td>{html.escape(_in_html(row.get(column)))}</td>" for column in columns) for row in rows[:_SHOWN_ROWS]
-    )
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
+
+    def line(kind: str, cells: Iterable[str]) -> str:
+        return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"
+
+    head = line("th", columns)
+    body = "".join(line("td", (_in_html(row.get(column)) for column in columns)) for row in rows[:_SHOWN_ROWS])
     left = len(rows) - _SHOWN_ROWS
-    more = f"<p>{left} more row{'' if left == 1 else 's'}</p>" if left > 0 else ""
-    return f"<table><caption>{html.escape(name)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+    more = f"<p>{_counted(left)} more</p>" if left > 0 else ""
+    return f"<table><caption>{html.escape(name)}</caption><thead>{head}</thead><tbody>{body}</tbody></table>{more}"
 
 
 def _in_html(value: Any) -> str:
@@ -165,10 +180,17 @@ def _option(name: str, value: Option) -> List[str]:
     return [f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}"]
 
 
-def _run(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def _run(arguments: Sequence[str], folder: Optional[str] = None) -> subprocess.CompletedProcess[str]:
     through = program("mpisee-through")
     try:
-        done = subprocess.run([through, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8")
+        done = subprocess.run(
+            [through, *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            cwd=folder,
+        )
     except OSError as error:
         raise ProfileError(f"cannot start '{through}': {error.strerror}") from error
     if done.returncode not in (0, 1):
@@ -195,21 +217,23 @@ def answer(command: str, *arguments: Union[str, "os.PathLike[str]"], **options: 
     return Answer(line, document, done.returncode)
 
 
-def run_profiled(command: Sequence[Union[str, "os.PathLike[str]"]], output: Union[str, "os.PathLike[str]", None]) -> Path:
+def run_profiled(
+    command: Sequence[Union[str, "os.PathLike[str]"]], output: Union[str, "os.PathLike[str]", None]
+) -> Path:
     """Runs a command with ``mpisee`` in it, and returns where its profile is."""
     words = [os.fspath(word) for word in command]
-    at = next((at for at, word in enumerate(words) if os.path.basename(word) == "mpisee"), None)
-    if at is None:
-        raise ProfileError(
-            f"there is no mpisee in '{' '.join(words)}'; put it before the program, as in: "
-            'mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])'
-        )
     profile = Path(output) if output is not None else _unused("run")
     if profile.exists():
         raise ProfileError(f"'{profile}' is there already; name another output, or remove it")
-    if words[at] == "mpisee":
-        words[at] = program("mpisee")
-    subprocess.run([*words[: at + 1], "--output", str(profile), *words[at + 1 :]], check=True)
+    # The command may name the program in any way, so the profile's name comes beside it.
+    search = os.path.dirname(program("mpisee")) + os.pathsep + os.environ.get("PATH", os.defpath)
+    environment = {**os.environ, "PATH": search, "MPISEE_OUTPUT": str(profile.absolute())}
+    subprocess.run(words, env=environment, check=True)
+    if not profile.exists():
+        raise ProfileError(
+            f"'{' '.join(words)}' has left no profile '{profile}'; put mpisee before the program, as in: "
+            'mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])'
+        )
     return profile
 
 

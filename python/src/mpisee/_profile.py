@@ -70,7 +70,7 @@ class Run:
 class Profile(Generic[Frame]):
     """A profile, whose tables are read when they are first asked for."""
 
-    def __init__(self, directory: Path, run: Run, backend: str) -> None:
+    def __init__(self, directory: Path, run: Run, backend: Optional[str]) -> None:
         self.directory = directory
         self.run = run
         self.backend = backend
@@ -83,15 +83,19 @@ class Profile(Generic[Frame]):
 
     def table(self, name: str) -> Frame:
         """A table by its name, the file's without ``.csv``. It has no rows if the profile's format lets it be left out."""
-        if name not in SCHEMA:
-            raise ProfileError(f"there is no table '{name}'; there are {', '.join(SCHEMA)}")
+        table = self._schema(name)
         if name not in self._frames:
-            self._frames[name] = self._read(SCHEMA[name])
+            self._frames[name] = self._read(table)
         return self._frames[name]
 
     def units(self, name: str) -> Dict[str, str]:
         """The units of a table's columns: ``s``, ``bytes``, ``cores``."""
-        return SCHEMA[name].units
+        return self._schema(name).units
+
+    def _schema(self, name: str) -> Table:
+        if name not in SCHEMA:
+            raise ProfileError(f"there is no table '{name}'; there are {', '.join(SCHEMA)}")
+        return SCHEMA[name]
 
     def _path(self, table: Table) -> Optional[Path]:
         paths = (self.directory / table.file, self.directory / f"{table.name}.parquet")
@@ -105,7 +109,7 @@ class Profile(Generic[Frame]):
             "pandas": (_frames.read_pandas, _frames.empty_pandas),
             "polars": (_frames.read_polars, _frames.empty_polars),
         }
-        read, empty = readers[self.backend]
+        read, empty = readers[_installed(self.backend)]
         try:
             frame: Frame = empty(table) if path is None else read(table, path)
         except _frames.FrameError as error:
@@ -258,6 +262,8 @@ class Profile(Generic[Frame]):
 
     def answer(self, command: str, **options: Option) -> Answer:
         """What a command of mpisee-through finds in this profile; its options by their long names."""
+        if any(self.directory.glob("*.parquet")):
+            raise ProfileError(f"'{self.directory}' has tables that were exported; answers need the profile itself")
         return answer(command, self.directory, **options)
 
     def summary(self, **options: Option) -> Answer:
@@ -374,15 +380,25 @@ def load(directory: Union[str, "os.PathLike[str]"], backend: Optional[str] = Non
 
 
 def _open(directory: Union[str, "os.PathLike[str]"], backend: Optional[str]) -> Profile[Any]:
-    run = _read_run(Path(directory))
-    known = ("pandas", "polars")
-    if backend is not None and backend not in known:
+    return Profile(Path(directory), _read_run(Path(directory)), _known(backend))
+
+
+_BACKENDS = ("pandas", "polars")
+
+
+def _known(backend: Optional[str]) -> Optional[str]:
+    if backend is not None and backend not in _BACKENDS:
         raise ProfileError(f"there is no backend '{backend}'; there are pandas and polars")
-    wanted = known if backend is None else (backend,)
+    return backend
+
+
+def _installed(backend: Optional[str]) -> str:
+    """The library that was chosen, else the first one that is installed."""
+    wanted = _BACKENDS if backend is None else (backend,)
     installed = [name for name in wanted if importlib.util.find_spec(name) is not None]
     if not installed:
         raise ProfileError(f"tables need {' or '.join(wanted)}; install it with: pip install {wanted[0]}")
-    return Profile(Path(directory), run, installed[0])
+    return installed[0]
 
 
 def run(
@@ -396,4 +412,5 @@ def run(
     ``output`` is the profile's name, else the first of run.mpisee, run-2.mpisee and so on that is free. A program that
     fails is a ``subprocess.CalledProcessError``; its profile is there all the same.
     """
+    _known(backend)
     return _open(run_profiled(command, output), backend)

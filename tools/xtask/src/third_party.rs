@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The part of the output of `cargo metadata` that is read here.
@@ -96,7 +96,7 @@ pub fn licences(packages: &[Package]) -> Result<String> {
             package.version,
             package.license.as_deref().unwrap_or("see below")
         );
-        let texts = licence_files(package.manifest_path.parent().context("a manifest is in a folder")?)?;
+        let texts = licence_files(package)?;
         for text in if texts.is_empty() { vec![String::new()] } else { texts } {
             by_text.entry(text).or_default().push(name.clone());
         }
@@ -111,8 +111,10 @@ pub fn licences(packages: &[Package]) -> Result<String> {
     Ok(out)
 }
 
-/// The texts of a crate's licences; of several to choose from, that of MIT alone.
-fn licence_files(folder: &Path) -> Result<Vec<String>> {
+/// The texts of a crate's licences; of several to choose from, MIT's alone.
+fn licence_files(package: &Package) -> Result<Vec<String>> {
+    let folder = package.manifest_path.parent().context("a manifest is in a folder")?;
+    let is_choice = package.license.as_deref().is_some_and(|text| !text.contains(" AND "));
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
         let path = entry?.path();
@@ -122,7 +124,7 @@ fn licence_files(folder: &Path) -> Result<Vec<String>> {
             files.push((name, path));
         }
     }
-    if files.iter().any(|(name, _)| name.contains("MIT")) {
+    if is_choice && files.iter().any(|(name, _)| name.contains("MIT")) {
         files.retain(|(name, _)| name.contains("MIT") || name.starts_with("NOTICE"));
     }
     files.sort();
@@ -162,10 +164,31 @@ mod tests {
 
     /// Returns whether an SPDX expression allows to use a crate under licences of the list.
     fn is_allowed(expression: &str, list: &[String]) -> bool {
-        // An early form of OR. No crate has OR within the parentheses of an AND but as its first part.
-        let expression = expression.replace('/', " OR ").replace(['(', ')'], "");
-        let is_listed = |name: &str| list.iter().any(|it| it == name.trim());
-        expression.split(" OR ").any(|all| all.split(" AND ").all(is_listed))
+        let expression = expression.trim().replace('/', " OR ");
+        let parts = |word: &str| split_outside(&expression, word);
+        if let Some(choices) = parts(" OR ") {
+            return choices.iter().any(|choice| is_allowed(choice, list));
+        }
+        if let Some(all) = parts(" AND ") {
+            return all.iter().all(|part| is_allowed(part, list));
+        }
+        match expression.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+            Some(inner) => is_allowed(inner, list),
+            None => list.contains(&expression),
+        }
+    }
+
+    /// The parts between the words that are in no parentheses; nothing if there is none.
+    fn split_outside(expression: &str, word: &str) -> Option<Vec<String>> {
+        let mut parts: Vec<String> = Vec::new();
+        let mut open = String::new();
+        for part in expression.split(word) {
+            open = if open.is_empty() { part.to_owned() } else { open + word + part };
+            if open.matches('(').count() == open.matches(')').count() {
+                parts.push(std::mem::take(&mut open));
+            }
+        }
+        (parts.len() > 1).then_some(parts)
     }
 
     /// The licences that deny.toml allows.
@@ -194,6 +217,7 @@ mod tests {
         );
         let text = licences(&packages).unwrap();
         assert!(packages.iter().all(|it| text.contains(&format!("\n{} {} (", it.name, it.version))));
+        assert!(text.contains("UNICODE LICENSE"), "both of two licences that hold");
         let bill = bill_of_materials(&packages, "7.8.9");
         assert_eq!(bill["components"].as_array().unwrap().len(), packages.len());
     }
@@ -208,6 +232,8 @@ mod tests {
             ("MIT/Apache-2.0", true),
             ("MIT AND GPL-3.0", false),
             ("(MIT AND Zlib) OR GPL-3.0", true),
+            ("(MIT OR Apache-2.0) AND GPL-3.0", false),
+            ("(GPL-3.0 OR MIT) AND Zlib", true),
             ("MIT WITH exception", false),
         ] {
             assert_eq!(is_allowed(expression, &list), expected, "{expression}");
