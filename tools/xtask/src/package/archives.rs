@@ -1,6 +1,6 @@
 //! Packages without Python: an archive that can be unpacked anywhere, and one for Debian's package manager.
 
-use super::{folder, succeed};
+use super::succeed;
 use crate::{dist, root};
 use anyhow::{Context, Result};
 use std::fs;
@@ -31,14 +31,14 @@ const MODULES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Packs an installation with its module files into `target/package/mpisee-VERSION-x86_64.tar.gz`.
-pub fn tarball(installation: &Path) -> Result<PathBuf> {
+/// Packs an installation with its module files into `FOLDER/mpisee-VERSION-x86_64.tar.gz`.
+pub fn tarball(installation: &Path, folder: &Path) -> Result<PathBuf> {
     let scratch = tempfile::tempdir()?;
     let name = format!("mpisee-{VERSION}-x86_64");
     let top = scratch.path().join(&name);
     dist::copy_all(installation, &top)?;
     write_modules(&top)?;
-    let archive = folder().join(format!("{name}.tar.gz"));
+    let archive = folder.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
     tar.args(["--create", "--gzip", "--owner=0", "--group=0", "--sort=name", "--file"]);
     succeed(tar.arg(&archive).arg("--directory").arg(scratch.path()).arg(&name))?;
@@ -55,19 +55,21 @@ fn write_modules(top: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Packs an installation into `target/package/mpisee_VERSION_amd64.deb`, below `/usr`.
-pub fn deb(installation: &Path) -> Result<PathBuf> {
+/// Packs an installation into `FOLDER/mpisee_VERSION_amd64.deb`, below `/usr`.
+pub fn deb(installation: &Path, folder: &Path) -> Result<PathBuf> {
     let scratch = tempfile::tempdir()?;
-    let (usr, about) = (scratch.path().join("usr"), scratch.path().join("DEBIAN"));
+    // The temporary folder is its owner's alone, and the package's folders are everybody's.
+    let top = scratch.path().join("package");
+    let (usr, about) = (top.join("usr"), top.join("DEBIAN"));
     dist::copy_all(installation, &usr)?;
     let licences = ["LICENSE-MIT", "LICENSE-APACHE"].map(|name| fs::read_to_string(root().join(name)));
     let [mit, apache] = licences.map(|text| text.context("reading the licences"));
     fs::write(usr.join("share/doc/mpisee/copyright"), format!("{}\n{}", mit?, apache?))?;
     fs::create_dir(&about)?;
     fs::write(about.join("control"), control(kilobytes(&usr)?))?;
-    let package = folder().join(format!("mpisee_{VERSION}_amd64.deb"));
+    let package = folder.join(format!("mpisee_{VERSION}_amd64.deb"));
     let mut build = Command::new("dpkg-deb");
-    succeed(build.args(["--root-owner-group", "--build"]).arg(scratch.path()).arg(&package))?;
+    succeed(build.args(["--root-owner-group", "--build"]).arg(&top).arg(&package))?;
     Ok(package)
 }
 

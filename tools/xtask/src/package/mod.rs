@@ -4,7 +4,7 @@
 //! The MPIs come from Python's package index, and so does what builds for old C libraries. The wheel's scripts are the programs
 //! themselves, and its data is `target/dist` without them, so `mpisee` finds its libraries at `../lib/mpisee` as ever.
 
-mod archives;
+pub mod archives;
 mod check;
 
 use crate::build::{MpiSelection, Portable};
@@ -49,12 +49,12 @@ pub fn wheel(check: bool, fetch: bool) -> Result<()> {
 
 /// Packs an archive with module files.
 pub fn tarball(fetch: bool) -> Result<()> {
-    print(&archives::tarball(&build(fetch)?.1)?).map(drop)
+    print(&archives::tarball(&build(fetch)?.1, &folder())?).map(drop)
 }
 
 /// Packs a package for Debian.
 pub fn deb(fetch: bool) -> Result<()> {
-    print(&archives::deb(&build(fetch)?.1)?).map(drop)
+    print(&archives::deb(&build(fetch)?.1, &folder())?).map(drop)
 }
 
 /// Builds every kind, and returns the files.
