@@ -1,5 +1,5 @@
-//! The archive, the package for Debian, and the recipes for Spack and conda, with an installation of empty files. The
-//! end-to-end tests run programs from an archive.
+//! The archive, the package for Debian, and the recipes for Spack and conda. Most tests pack an installation of empty files; one packs
+//! programs of `target/dist`, where `cargo xtask dist` has made it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -83,6 +83,61 @@ fn an_archive_unpacks_into_one_folder_with_executable_programs() {
     assert_eq!(names, [folder.join(top.file_name().expect("a name")), archive]);
     assert_eq!(succeed(&mut Command::new(top.join("bin/mpisee"))).trim_end(), top.to_str().expect("UTF-8"));
     assert!(top.join("lib/mpisee/mpich-4.0/libmpisee.so").is_file());
+}
+
+/// The commands and one library of `target/dist`, without symbols.
+fn small_copy_of_dist() -> Option<TempDir> {
+    let dist = root().join("target/dist");
+    let mut flavours: Vec<_> =
+        dist.join("lib/mpisee").read_dir().ok()?.flatten().map(|it| it.path()).collect();
+    flavours.sort();
+    let flavour = flavours.into_iter().find(|it| it.join("flavour.json").is_file())?;
+    let copy = tempfile::tempdir().expect("a temporary folder");
+    let library = flavour.join("libmpisee.so");
+    for file in [dist.join("bin/mpisee"), library.clone(), flavour.join("flavour.json")] {
+        let to = copy.path().join(file.strip_prefix(&dist).expect("it is there"));
+        fs::create_dir_all(to.parent().expect("it is in a folder")).expect("a folder");
+        fs::copy(&file, &to).unwrap_or_else(|why| panic!("{}: {why}", file.display()));
+        // Packages have no symbols, either, and take less time to pack.
+        if let Some(mut strip) = program("strip").filter(|_| !to.ends_with("flavour.json")) {
+            succeed(strip.arg(&to));
+        }
+    }
+    Some(copy)
+}
+
+/// The finding of a check of `mpisee doctor --json`, with its outcome.
+fn finding(answer: &serde_json::Value, check: &str) -> (String, String) {
+    let checks = answer["checks"].as_array().expect("a list");
+    let found = checks.iter().find(|it| it["check"] == check).unwrap_or_else(|| panic!("{check}: {answer}"));
+    let text = |key: &str| found[key].as_str().expect("text").to_owned();
+    (text("outcome"), text("found"))
+}
+
+#[test]
+fn programs_of_an_archive_find_the_library_beside_them() {
+    let Some(installation) = small_copy_of_dist() else {
+        return eprintln!("not tested: `cargo xtask dist` has made no installation");
+    };
+    let folder = tempfile::Builder::new().prefix("sømewhere").tempdir().expect("a temporary folder");
+    let archive = archives::tarball(installation.path(), folder.path()).expect("an archive");
+    for (name, preload) in [("plåce", "ok"), ("a plåce", "fails")] {
+        let to = folder.path().join(name);
+        fs::create_dir(&to).expect("a folder");
+        succeed(Command::new("tar").arg("--extract").arg("--file").arg(&archive).arg("--directory").arg(&to));
+        let top = to.join(format!("mpisee-{VERSION}-x86_64")).canonicalize().expect("it is there");
+        let mpisee = top.join("bin/mpisee");
+        assert_eq!(succeed(Command::new(&mpisee).arg("--version")).trim_end(), format!("mpisee {VERSION}"));
+        let output =
+            Command::new(&mpisee).args(["doctor", "--json"]).current_dir(&to).output().expect("it starts");
+        let answer = serde_json::from_slice(&output.stdout).expect("a document");
+        let (outcome, found) = finding(&answer, "install");
+        let library = format!("{} has ", top.join("lib/mpisee").display());
+        assert!(outcome == "ok" && found.starts_with(&library), "{answer:#}");
+        // LD_PRELOAD cannot hold a path with a space, which doctor says.
+        let (outcome, found) = finding(&answer, "preload");
+        assert!(outcome == preload && (outcome == "ok" || found.contains("which has a space")), "{answer:#}");
+    }
 }
 
 /// The variables that a module sets, and their folders below the installation.
