@@ -110,7 +110,13 @@ impl Installation {
     fn in_folder(folder: &Path) -> Self {
         let mut installation =
             Installation { folder: folder.to_owned(), flavours: Vec::new(), complaints: Vec::new() };
-        let entries = folder.read_dir().into_iter().flatten().flatten();
+        let entries = folder.read_dir();
+        if let Err(why) = &entries
+            && why.kind() != ErrorKind::NotFound
+        {
+            installation.complaints.push(format!("{} cannot be read: {why}", folder.display()));
+        }
+        let entries = entries.into_iter().flatten().flatten();
         for flavour in entries.map(|entry| entry.path()).filter(|path| path.join(LIBRARY).is_file()) {
             match read(&flavour) {
                 Ok(flavour) => installation.flavours.push(flavour),
@@ -157,4 +163,20 @@ pub fn align<const COLUMNS: usize>(table: &[[String; COLUMNS]]) -> String {
         cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     table.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_cannot_be_read_is_named() {
+        let prefix = tempfile::tempdir().unwrap();
+        let folder = prefix.path().join("mpisee");
+        assert!(Installation::in_folder(&folder).complaints.is_empty(), "there is none");
+        fs::write(&folder, "").unwrap();
+        let complaints = Installation::in_folder(&folder).complaints;
+        let named = format!("{} cannot be read: ", folder.display());
+        assert!(complaints.len() == 1 && complaints[0].starts_with(&named), "{complaints:?}");
+    }
 }

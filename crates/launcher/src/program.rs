@@ -37,6 +37,8 @@ pub enum ProgramKind {
     Unlisted(String),
     /// Without the dynamic loader.
     Static,
+    /// Loaded by the dynamic loader of musl, a C library that cannot load the profiler.
+    Musl,
     /// For a processor or mode that the profiler is not built for.
     Foreign,
     /// Run by an interpreter.
@@ -182,8 +184,10 @@ fn kind(path: &Path, file: File) -> ProgramKind {
     }
     let segments = header.program_headers(endian, &data).unwrap_or_default();
     match segments.iter().find_map(|segment| segment.interpreter(endian, &data).ok().flatten()) {
+        Some(loader) if is_loader_of_musl(Path::new(OsStr::from_bytes(loader))) => ProgramKind::Musl,
         Some(loader) => needed(OsStr::from_bytes(loader), path)
             .map_or_else(|why| ProgramKind::Unlisted(why.to_string()), ProgramKind::Dynamic),
+        None if is_loader_of_musl(path) => ProgramKind::Musl,
         None if is_loader(path) => ProgramKind::Loader,
         None => ProgramKind::Static,
     }
@@ -193,6 +197,11 @@ fn kind(path: &Path, file: File) -> ProgramKind {
 pub fn is_loader(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.contains(".so") && ["ld-", "ld.", "ld64."].iter().any(|begin| name.starts_with(begin))
+}
+
+/// Decides by the name: `ld-musl-x86_64.so.1`.
+fn is_loader_of_musl(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl-"))
 }
 
 fn object_machine_is_ours(machine: u16) -> bool {
@@ -278,6 +287,21 @@ mod tests {
         let loader = loader.path.as_ref().unwrap();
         assert_eq!(Program::find(loader.as_os_str(), false).unwrap().kind, ProgramKind::Loader);
         assert!(!is_loader(Path::new("/opt/ld-analysis")));
+    }
+
+    #[test]
+    fn a_program_of_musl_is_known_by_its_loader() {
+        let mut program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let own = loader(&std::env::current_exe().unwrap()).unwrap();
+        let own = own.as_os_str().as_bytes();
+        let mut other = b"/lib/ld-musl-x86_64.so.1".to_vec();
+        other.resize(own.len(), 0);
+        let at = program.windows(own.len()).position(|bytes| bytes == own).unwrap();
+        program[at..at + own.len()].copy_from_slice(&other);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        fs::write(&path, program).unwrap();
+        assert_eq!(kind(&path, File::open(&path).unwrap()), ProgramKind::Musl);
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub enum Reason {
     NoneInstalled,
     /// The dynamic loader has no part in it.
     Static,
+    /// Its C library is musl, and the profiler's is glibc.
+    Musl,
     /// The profiler is for another kind of machine.
     Foreign,
     /// It runs with other rights.
@@ -74,6 +76,7 @@ pub fn choose<'a>(facts: &Facts<'a>) -> Result<Result<&'a Flavour, Reason>, Fail
     let wanted = facts.wanted.map(|name| by_name(facts.installed, name)).transpose()?;
     let program = match facts.kind {
         ProgramKind::Static => Some(Reason::Static),
+        ProgramKind::Musl => Some(Reason::Musl),
         ProgramKind::Foreign => Some(Reason::Foreign),
         _ if facts.privileged => Some(Reason::Privileged),
         _ if facts.installed.is_empty() => Some(Reason::NoneInstalled),
@@ -222,7 +225,9 @@ fn undecided(kind: &ProgramKind) -> String {
         ProgramKind::Script => "is a script",
         ProgramKind::Loader => "is a dynamic loader",
         ProgramKind::Unreadable => "cannot be read",
-        ProgramKind::Dynamic(_) | ProgramKind::Static | ProgramKind::Foreign => "is not linked with MPI",
+        ProgramKind::Dynamic(_) | ProgramKind::Static | ProgramKind::Musl | ProgramKind::Foreign => {
+            "is not linked with MPI"
+        }
     };
     why.to_owned()
 }
@@ -267,10 +272,15 @@ impl fmt::Display for Message<'_> {
                 "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled. \
                  Link the program dynamically"
             ),
+            Reason::Musl => write!(
+                f,
+                "{program} uses the C library musl, and mpisee needs glibc, so it runs unprofiled. Build the \
+                 program and its MPI for glibc"
+            ),
             Reason::Foreign => write!(
                 f,
-                "{program} is not a {} program as the profiler is, so it runs unprofiled. Build mpisee on \
-                 the kind of machine that {program} is for",
+                "{program} is not a 64-bit {} program as mpisee is, so it runs unprofiled. Build both for \
+                 the same 64-bit processor",
                 std::env::consts::ARCH
             ),
             Reason::Privileged => write!(

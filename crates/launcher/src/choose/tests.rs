@@ -293,6 +293,7 @@ fn the_users_choice_overrides_all_but_the_impossible() {
     assert_eq!(facts(&program, "mpich-4.0", true).unwrap(), Err(Reason::Privileged));
     assert_eq!(facts(&ProgramKind::Static, "mpich-4.0", false).unwrap(), Err(Reason::Static));
     assert_eq!(facts(&ProgramKind::Foreign, "mpich-4.0", false).unwrap(), Err(Reason::Foreign));
+    assert_eq!(facts(&ProgramKind::Musl, "mpich-4.0", false).unwrap(), Err(Reason::Musl));
     assert!(matches!(facts(&ProgramKind::Static, "mpich", false), Err(Failure::UnknownFlavour { .. })));
 }
 

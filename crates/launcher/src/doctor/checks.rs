@@ -30,8 +30,11 @@ pub fn installation(found: &Installation) -> Check {
     let folder = found.folder.display();
     let names: Vec<&str> = found.flavours.iter().map(|flavour| flavour.name.as_str()).collect();
     match (&found.complaints[..], &names[..]) {
-        (_, []) => {
+        ([], []) => {
             Check::fails("install", format!("{folder} has no library for any MPI"), "run `cargo xtask dist`")
+        }
+        (complaints, []) => {
+            Check::fails("install", complaints.join("; "), "install mpisee again, so that all may read it")
         }
         ([], names) => Check::ok("install", format!("{folder} has {}", names.join(", "))),
         (complaints, _) => Check::note("install", complaints.join("; "), "install mpisee again"),
@@ -51,7 +54,8 @@ pub fn program(program: &Program) -> Check {
         ProgramKind::Dynamic(_) => "loaded by the dynamic loader",
         ProgramKind::Unlisted(_) => "with libraries that cannot be listed",
         ProgramKind::Static => "linked statically",
-        ProgramKind::Foreign => "for another kind of machine",
+        ProgramKind::Musl => "linked with the C library musl",
+        ProgramKind::Foreign => "for another kind of processor",
         ProgramKind::Script => "a script",
         ProgramKind::Loader => "a dynamic loader",
         ProgramKind::Unreadable => "a file that cannot be read",

@@ -208,8 +208,11 @@ fn text(lines: &[Line], ranks: &RankSet, absent: &RankSet) -> String {
     };
     let mut rows: Vec<[String; 3]> = lines.iter().map(row).collect();
     if !absent.is_empty() {
-        let why = "did not answer, so they were not checked. To do: start all at once, in a folder that all nodes share";
-        rows.push(["note".to_owned(), "ranks".to_owned(), format!("ranks {absent} {why}")]);
+        // Containers may have a folder for temporary files each.
+        let pronoun = if absent.len() == 1 { "it was" } else { "they were" };
+        let found = format!("{} did not answer, so {pronoun} not checked", absent.named());
+        let to_do = "start all at once, in a folder that all nodes share, with one TMPDIR per node";
+        rows.push(["note".to_owned(), "ranks".to_owned(), format!("{found}. To do: {to_do}")]);
     }
     align(&rows)
 }

@@ -52,9 +52,12 @@ fn what_keeps_a_program_from_being_profiled_is_a_line_with_what_to_do() {
     let folder = format!("-L{}", whole.strip_suffix("/whole").unwrap());
     let source = "int MPI_Init(); int main() { return MPI_Init(); }";
     let unknown = installed.program("unknown", source, &[&folder, "-l:libmpi_ibm.so.3"]);
+    let loader = "-Wl,--dynamic-linker=/lib/ld-musl-x86_64.so.1";
+    let musl = installed.program("musl", "int main() { return 0; }", &[loader]);
     for (program, why, to_do) in [
         (&whole, "is linked statically", "Link the program dynamically"),
-        (&foreign, "is not a", "Build mpisee on the kind of machine"),
+        (&foreign, "is not a 64-bit", "Build both for the same 64-bit processor"),
+        (&musl, "uses the C library musl", "Build the program and its MPI for glibc"),
         (&job, "is a script that calls mpirun", "mpirun … mpisee PROGRAM"),
         (&app, "is a script, and nothing shows which MPI", "--flavour (mpich-4.0, openmpi-4.1)"),
         (&unknown, "needs libmpi_ibm.so.3, for which no flavour", "`cargo xtask dist --mpicc PATH`"),
