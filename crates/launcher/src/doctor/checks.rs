@@ -9,6 +9,7 @@ use crate::flavours::{Family, Flavour, Installation};
 use crate::gpu::Setup;
 use crate::program::{Needed, Program, ProgramKind};
 use mpisee_collect::process;
+use mpisee_collect::process::linked_mpi::{LinkedMpi, ProgramFile};
 use mpisee_collect::process::mapped_files::is_mpi;
 use mpisee_profile::options::{Options, variables};
 use mpisee_profile::tsc;
@@ -86,6 +87,15 @@ pub fn mpi(kind: &ProgramKind, hint: Option<&Hint>) -> Check {
             "check as you will run it, `mpirun -n 2 mpisee doctor PROGRAM`",
         ),
     }
+}
+
+/// A failure for a program that has MPI in itself.
+pub fn static_mpi(program: &Program) -> Option<Check> {
+    let is_dynamic = matches!(program.kind, ProgramKind::Dynamic(_)) && linked(&program.kind).is_none();
+    let file = File::open(&program.path).ok().filter(|_| is_dynamic)?;
+    let found = "the program is linked with a static MPI, whose calls do not reach the profiler";
+    (ProgramFile::read(file)?.linked_mpi() == LinkedMpi::Linked)
+        .then(|| Check::fails("MPI", found, "link MPI dynamically"))
 }
 
 /// The MPI library with which a program is linked.

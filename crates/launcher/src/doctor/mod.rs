@@ -134,7 +134,7 @@ fn program_checks(
     let executed = executed.as_ref().unwrap_or(&program);
     let facts = facts(installation, run, &program, hint.as_ref(), options);
     let chosen = choose(&facts);
-    let mpi = checks::mpi(&executed.kind, hint.as_ref());
+    let mpi = checks::static_mpi(executed).unwrap_or_else(|| checks::mpi(&executed.kind, hint.as_ref()));
     let library = checks::library(&facts, &chosen, run, installation);
     // Where no library fits anyway, the MPI does not matter.
     checks.extend(Some(mpi).filter(|it| it.outcome != Outcome::Note || library.outcome != Outcome::Fails));

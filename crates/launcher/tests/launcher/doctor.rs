@@ -71,6 +71,17 @@ fn what_keeps_a_program_from_being_profiled_is_a_line_with_what_to_do() {
 }
 
 #[test]
+fn a_program_with_a_static_mpi_fails_the_check_of_its_mpi() {
+    let installed = Installation::of(&[MPICH]);
+    let source = "int PMPI_Init(void) { return 0; } int main(void) { return PMPI_Init(); }";
+    let app = installed.program("app", source, &[]);
+    let run = installed.mpisee(&["doctor", &app]).variable("PMI_RANK", "0").run();
+    assert_eq!(run.status.code(), Some(1), "{run:?}");
+    let expected = "the program is linked with a static MPI, whose calls do not reach the profiler. To do: link MPI dynamically";
+    assert_eq!(line(&run.stdout, "MPI"), ("FAILS", expected));
+}
+
+#[test]
 fn a_script_is_checked_with_its_interpreter_and_only_python_is_asked() {
     let installed = Installation::of(&[OPEN_MPI]);
     let doctor = |program: &str| installed.mpisee(&["doctor", program]).run().stdout;
