@@ -268,6 +268,23 @@ export interface Group {
   tables: Record<string, CommandTable>;
 }
 
+/** A number over the entries of a history, as `runs --history` names it. */
+export interface HistorySeries {
+  quantity: string;
+  comm: string;
+  call: string;
+  name: string;
+  is_too_short: boolean;
+}
+
+/** Entries of one command on one number of ranks, such as commits. */
+export interface History {
+  title: string;
+  sentences: string[];
+  entries: string[];
+  series: HistorySeries[];
+}
+
 /** A report of several runs. */
 export interface Several {
   generator: string;
@@ -275,6 +292,7 @@ export interface Several {
   diff_arguments: string[];
   comparison: Comparison | null;
   without_comparison: string | null;
+  history: { histories: History[]; on_errors: string } | null;
   groups: Group[];
   missing: Record<string, string>;
 }

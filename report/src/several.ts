@@ -8,6 +8,7 @@ import type { Contents } from "./page";
 import { link } from "./state";
 import { changes, places, totals, totalsSentence } from "./several/comparison";
 import { growth } from "./several/growth";
+import { changesOver, history } from "./several/history";
 import { parts } from "./several/parts";
 import { differences, repeated, withoutMark } from "./several/repetitions";
 import { allRuns } from "./several/runs";
@@ -16,6 +17,7 @@ import type { SeveralView } from "./several/view";
 
 /** What is on the page. */
 export function contents(data: Several): Contents<SeveralView> {
+  const histories = (data.history?.histories ?? []).flatMap((_, at) => [history, changesOver].map((draw) => (view: SeveralView) => draw(view, at)));
   const numbered = data.groups.flatMap((group) => {
     const of = (draw: (view: SeveralView, at: number) => Figure | null, at: number) => (view: SeveralView) => draw({ ...view, group }, at);
     return [
@@ -27,7 +29,7 @@ export function contents(data: Several): Contents<SeveralView> {
   return {
     header: header(data),
     lead: lead(data),
-    charts: [totals, changes, places, ...numbered, allRuns],
+    charts: data.history ? [...histories, allRuns] : [totals, changes, places, ...numbered, allRuns],
     view: (state, palette) => ({ data, group: data.groups[0], state, palette }),
     choices: () => ({ controls: [], isPart: false }),
     short: {},
@@ -55,7 +57,7 @@ function header(data: Several): HTMLElement {
   return h(
     "header",
     {},
-    h("h1", {}, data.program, h("span", { class: "subtitle" }, data.comparison ? "comparison of runs" : "several runs")),
+    h("h1", {}, data.program, h("span", { class: "subtitle" }, data.history ? "history" : data.comparison ? "comparison of runs" : "several runs")),
     h("dl", { class: "run" }, ...lines.map(([heading, texts]) => h("div", {}, h("dt", {}, heading), ...texts.map((text) => h("dd", {}, text))))),
     notes.length > 0 && h("ul", { class: "notes" }, ...notes.map((note) => h("li", {}, note))),
   );
@@ -79,6 +81,7 @@ function lead(data: Several): HTMLElement {
       ),
     );
   if (data.comparison) add("A beside B", totalsSentence(data.comparison), "changes");
+  data.history?.histories.forEach(({ title, sentences }, at) => add(title, sentences, `history-${at + 1}`));
   for (const { name, series, repetitions } of data.groups) {
     const [before, prefix] = name === "" ? ["", ""] : [`${name}: `, `${name.toLowerCase()}-`];
     series.forEach(({ title, sentences }, at) => add(before + title, sentences, `${prefix}scaling-${at + 1}`));

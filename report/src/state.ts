@@ -21,6 +21,8 @@ export interface State {
   grid: string;
   /** The function in the call paths that is shown with what it calls. */
   path: string;
+  /** The number of a history, by its name. */
+  metric: string;
   theme: "" | "light" | "dark";
   /** The chart to show. */
   at: string;
@@ -37,6 +39,7 @@ const DEFAULTS: State = {
   way: "all",
   grid: "",
   path: "",
+  metric: "",
   theme: "",
   at: "",
 };

@@ -4,6 +4,7 @@
 
 mod difference;
 pub mod growth;
+pub mod steps;
 
 pub use difference::{Difference, difference, holm};
 

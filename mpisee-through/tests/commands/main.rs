@@ -12,6 +12,7 @@ mod filters;
 mod golden;
 mod gpu;
 mod gpu_records;
+mod history;
 mod import;
 mod matrix;
 mod message_waits;

@@ -15,6 +15,7 @@ mod bench_patterns;
 mod bench_tune;
 mod buffers;
 mod churn;
+mod ci_templates;
 mod clocks;
 mod collection;
 mod collectives;

@@ -61,13 +61,13 @@ fn shell_lines(text: &str) -> Vec<String> {
         .collect()
 }
 
-fn write_script(path: &Path, text: &str) {
+pub fn write_script(path: &Path, text: &str) {
     fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("it is a new folder");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is our file");
 }
 
 /// Puts the programs of the pages into a folder, and launchers into its `bin`.
-fn prepare(folder: &Path, mpi: &Mpi) {
+pub fn prepare(folder: &Path, mpi: &Mpi) {
     let programs = folder.join("bin");
     fs::create_dir(&programs).expect("it is a new folder");
     let launcher = mpi.launcher(4, &[]);

@@ -82,6 +82,17 @@ fn every_page_is_in_the_table_of_contents() {
     assert_eq!(listed.len(), expected.len(), "a page is listed twice");
 }
 
+#[test]
+fn the_page_on_ci_shows_the_jobs_of_the_examples() {
+    let page = read(&root().join("docs/how-to/ci.md"));
+    for name in ["github.yml", "gitlab.yml"] {
+        let text = read(&root().join("examples/ci").join(name));
+        let job: String =
+            text.lines().skip_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+        assert!(page.contains(&format!("```yaml\n{job}```\n")), "docs/how-to/ci.md does not show {name}");
+    }
+}
+
 /// Mean words of a sentence, and the share of sentences above [`prose::LONG_SENTENCE`], that a page may have.
 const MOST_WORDS: f64 = 16.0;
 const MOST_LONG: f64 = 0.03;

@@ -16,7 +16,8 @@ mod traffic;
 mod waiting;
 
 use super::Outcome;
-use crate::output::{printable, write_file};
+use super::runs::{Histories, log_text};
+use crate::output::{is_stdout, printable, write_file};
 use crate::profile_folders;
 use crate::view::ProfileView;
 use anyhow::{Context, Result, bail};
@@ -32,7 +33,8 @@ EXAMPLES:
   mpisee-through report app.mpisee -o - | ssh host 'cat > report.html'
   mpisee-through report before.runs after.runs     a comparison: before-after.html
   mpisee-through report a.mpisee a-2.mpisee -- b.mpisee b-2.mpisee
-  mpisee-through report scaling                    a folder of runs, and how they scale";
+  mpisee-through report scaling                    a folder of runs, and how they scale
+  mpisee-through report --history history          changes over the commits of a CI: history.html";
 
 /// One HTML file with findings, charts and tables
 ///
@@ -42,22 +44,28 @@ EXAMPLES:
 /// The address of the page keeps the choices.
 ///
 /// Several runs show what runs shows. Two paths, or two sets divided by --, show what diff shows,
-/// too. A folder stands for its profiles. The page needs a browser from 2023 or later. Above 1024
+/// too. A folder stands for its profiles. --history shows what runs --history shows, and prints its
+/// sentences. The page needs a browser from 2023 or later. Above 1024
 /// ranks, charts have blocks of consecutive ranks. See docs/how-to/report.md for the charts.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 #[command(
     override_usage = "mpisee-through report [OPTIONS] PROFILE\n       mpisee-through report [OPTIONS] A B\n       \
-                      mpisee-through report [OPTIONS] A... [-- B...]"
+                      mpisee-through report [OPTIONS] A... [-- B...]\n       \
+                      mpisee-through report [OPTIONS] --history DIR"
 )]
 pub struct ReportArgs {
     /// NAME.mpisee directories, or folders that contain them
-    #[arg(required = true, value_name = "PROFILE")]
+    #[arg(required_unless_present = "history", value_name = "PROFILE")]
     profiles: Vec<PathBuf>,
 
     /// Second set of runs, if the first has several; behind all options
     #[arg(last = true, value_name = "B")]
     after: Vec<PathBuf>,
+
+    /// Show lasting changes over the entries of this folder: NAME.mpisee and NAME.runs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["profiles", "after"])]
+    history: Option<PathBuf>,
 
     /// File to write, - for standard output (default: the profile's name with .html, in the current
     /// folder)
@@ -65,10 +73,14 @@ pub struct ReportArgs {
     output: Option<PathBuf>,
 }
 
+/// The file name that stands for standard output.
+const STDOUT: &str = "-";
+
 /// Runs the command. A table that breaks off is in the report of a run as far as it goes, and an error after that.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
-    match (&args.profiles[..], &args.after[..]) {
-        ([profile], []) if !profile_folders::is_folder(profile) => of_one(args, profile),
+    match (&args.history, &args.profiles[..], &args.after[..]) {
+        (Some(folder), ..) => of_history(args, folder),
+        (None, [profile], []) if !profile_folders::is_folder(profile) => of_one(args, profile),
         _ => of_several(args),
     }
 }
@@ -104,11 +116,25 @@ fn of_several(args: &ReportArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Writes the page, and the sentences to standard output unless the page is there.
+fn of_history(args: &ReportArgs, folder: &Path) -> Result<Outcome> {
+    let histories = Histories::read(folder)?;
+    let data = several::Several::of_history(folder, &histories);
+    write(args, &page::page(&data, data.program())?)?;
+    if !args.output.as_deref().is_some_and(is_stdout) {
+        write_file(Path::new(STDOUT), log_text(&histories).as_bytes())?;
+    }
+    Ok(Outcome::Done)
+}
+
 fn write(args: &ReportArgs, page: &[u8]) -> Result<()> {
     match &args.output {
         Some(file) => write_file(file, page),
         None => {
-            let file = default_name(&args.profiles, &args.after)?;
+            let file = match &args.history {
+                Some(folder) => PathBuf::from(format!("{}.html", stem(folder)?)),
+                None => default_name(&args.profiles, &args.after)?,
+            };
             write_file(&file, page)?;
             let place = printable(&file.display().to_string());
             writeln!(std::io::stderr(), "mpisee-through: the report is in {place}")?;

@@ -3,14 +3,14 @@
 use super::arguments::arguments;
 use super::columns::Table;
 use crate::command::diff::{self, DiffArgs};
-use crate::command::runs::{Outline, RunSet};
+use crate::command::runs::{Histories, HistoryOutline, Outline, RunSet};
 use crate::run_set;
 use crate::sheet::Answer;
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The profiles of a report, as the command line names them.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +57,8 @@ pub struct Several {
     comparison: Option<Comparison>,
     /// Why there is no comparison of two sets.
     without_comparison: Option<String>,
+    /// The histories of a folder of entries.
+    history: Option<HistoryOutline>,
     /// The sentences of `runs`: of all, or of each set where both have one command and look like repetitions of each other.
     groups: Vec<Group>,
     /// Why a chart has nothing, by its name.
@@ -144,9 +146,31 @@ impl Several {
             diff_arguments: named.words(),
             comparison,
             without_comparison,
+            history: None,
             groups,
             missing,
         })
+    }
+
+    /// Of a history; its runs are one group without sentences of their own.
+    pub fn of_history(folder: &Path, histories: &Histories) -> Self {
+        let group = Group {
+            name: "",
+            arguments: vec!["--history".to_owned(), folder.display().to_string()],
+            notes: histories.notes(),
+            outline: histories.runs(),
+            tables: histories.sheets().iter().map(|sheet| (sheet.name, Table::from(sheet))).collect(),
+        };
+        Several {
+            generator: format!("mpisee-through {}", env!("CARGO_PKG_VERSION")),
+            program: histories.program(),
+            diff_arguments: Vec::new(),
+            comparison: None,
+            without_comparison: None,
+            history: Some(HistoryOutline::of(histories)),
+            groups: vec![group],
+            missing: BTreeMap::new(),
+        }
     }
 
     /// The names of the programs.

@@ -1,6 +1,7 @@
 //! `runs`: several runs, as repetitions of one command and as series over ranks or a parameter.
 
 mod growing;
+mod history;
 mod outline;
 mod scaling;
 mod settings;
@@ -16,10 +17,11 @@ use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use growing::Growing;
+pub use history::{Histories, HistoryOutline, log_text};
 pub use outline::Outline;
 use scaling::Measured;
 use settings::{Axis, Series, Setting};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use sums::Run;
 use variation::Variation;
 
@@ -29,7 +31,8 @@ EXAMPLES:
   mpisee-through runs app.runs                     how they differ, and which time goes with it
   for n in 1 2 4 8; do mpisee --repeat 3 -o scaling/ -- mpirun -n $n mpisee ./app; done
   mpisee-through runs scaling                      speedup, efficiency, growth
-  mpisee-through runs scaling --table growth --format csv";
+  mpisee-through runs scaling --table growth --format csv
+  mpisee-through runs --history history            lasting changes over the commits of a CI";
 
 /// Several runs: how repetitions differ, and how a series scales
 ///
@@ -41,6 +44,12 @@ EXAMPLES:
 /// of communicators, as a mean over ranks. % of differences is its part of the differences between
 /// run times. r is its correlation with the run time, with a 95 % interval. ~ marks what may be
 /// chance. See docs/how-to/compare-runs.md for the rules.
+///
+/// HISTORY:
+/// Entries of the folder are profiles and sets of runs, in the order of their starts. Their names
+/// are labels, such as commits. Calls and bytes are exact. A change of a time lasts at least two
+/// entries and is at least 5 %. At most 1 % of histories without a change show one. See
+/// docs/how-to/ci.md for the rules.
 ///
 /// SERIES:
 /// Speedup is the first run time / this one. Efficiency % is speedup / growth of ranks. If a number
@@ -55,8 +64,12 @@ EXAMPLES:
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub struct RunsArgs {
     /// Profiles, and folders that contain profiles
-    #[arg(required = true, value_name = "DIR|PROFILE")]
+    #[arg(required_unless_present = "history", value_name = "DIR|PROFILE")]
     paths: Vec<PathBuf>,
+
+    /// Show lasting changes over the entries of this folder: NAME.mpisee and NAME.runs
+    #[arg(long, value_name = "DIR", conflicts_with = "paths")]
+    history: Option<PathBuf>,
 
     /// Show only this table (default: all in a table and in JSON, points in CSV)
     #[arg(long, value_name = "TABLE", value_enum)]
@@ -72,7 +85,7 @@ pub struct RunsArgs {
 /// The tables, as programs get them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Table {
-    /// A row for each setting: run times, speedup, efficiencies
+    /// A row for each setting: run times, speedup, efficiencies; with --history, for each number of each entry
     Points,
     /// A row for each operation on a family of communicators in repeated runs: spread, correlation
     Variation,
@@ -80,6 +93,8 @@ enum Table {
     Parts,
     /// A row for each operation on a family and each quantity: model, error, prediction
     Growth,
+    /// With --history, a row for each lasting change
+    Changes,
 }
 
 /// Runs that are read, and the settings and series that they form.
@@ -103,6 +118,12 @@ pub struct Comparison<'s> {
 
 /// Runs the command.
 pub fn run(args: &RunsArgs) -> Result<Outcome> {
+    if let Some(folder) = &args.history {
+        return answer_of_history(args, folder)?.write(&args.output);
+    }
+    if args.table == Some(Table::Changes) {
+        bail!("the table of changes is that of a history: use --history DIR");
+    }
     let found = run_set::profiles(&args.paths)?;
     if let ([only], note) = (&found.profiles[..], found.note()) {
         if let Some(note) = note {
@@ -147,6 +168,22 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
     answer.write(&args.output)
 }
 
+/// The answer of `--history`.
+fn answer_of_history(args: &RunsArgs, folder: &Path) -> Result<Answer> {
+    let histories = Histories::read(folder)?;
+    let mut answer = histories.answer(&args.output);
+    if let Some(table) = args.table {
+        let [points, changes] = histories.sheets();
+        answer.sheets = vec![match table {
+            Table::Points => points,
+            Table::Changes => changes,
+            _ => bail!("a history has the tables points and changes"),
+        }];
+        answer.lead.clear();
+    }
+    Ok(answer)
+}
+
 impl Table {
     /// The runs that it needs.
     fn needs(self) -> &'static str {
@@ -157,6 +194,7 @@ impl Table {
             Table::Growth => {
                 "growth needs three settings that differ in ranks, or in one number of the command, alone"
             }
+            Table::Changes => "there is no history",
         }
     }
 }

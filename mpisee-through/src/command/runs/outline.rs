@@ -2,6 +2,7 @@
 
 use super::Comparison;
 use super::settings::Axis;
+use super::sums::Run;
 use super::variation::Variation;
 use crate::units::{count, to_nine_decimals};
 use serde::Serialize;
@@ -86,18 +87,7 @@ impl Outline {
         let mut first_runs = BTreeMap::new();
         for (setting, runs) in (1..).zip(comparison.settings) {
             first_runs.insert(setting, outline.runs.len());
-            outline.runs.extend(runs.runs.iter().map(|run| OneRun {
-                profile: run.path.display().to_string(),
-                setting,
-                command: crate::run_set::command_text(&run.command),
-                ranks: run.ranks,
-                nodes: run.nodes,
-                library: run.library.clone(),
-                start: run.start.clone(),
-                runtime_s: to_nine_decimals(run.runtime_s),
-                mpi_s: to_nine_decimals(run.mpi_s / run.ranks.max(1) as f64),
-                outside_s: to_nine_decimals(run.efficiency.useful.outside_s / run.ranks.max(1) as f64),
-            }));
+            outline.runs.extend(runs.runs.iter().map(|run| OneRun::of(setting, run)));
         }
         for (series, growing) in comparison.series.iter().zip(&comparison.growing) {
             let beyond = growing.runtime_beyond();
@@ -118,7 +108,29 @@ impl Outline {
     }
 }
 
+impl OneRun {
+    fn of(setting: usize, run: &Run) -> Self {
+        OneRun {
+            profile: run.path.display().to_string(),
+            setting,
+            command: crate::run_set::command_text(&run.command),
+            ranks: run.ranks,
+            nodes: run.nodes,
+            library: run.library.clone(),
+            start: run.start.clone(),
+            runtime_s: to_nine_decimals(run.runtime_s),
+            mpi_s: to_nine_decimals(run.mpi_s / run.ranks.max(1) as f64),
+            outside_s: to_nine_decimals(run.efficiency.useful.outside_s / run.ranks.max(1) as f64),
+        }
+    }
+}
+
 impl Outline {
+    /// Runs alone, each with the number of its setting.
+    pub fn of_runs<'r>(runs: impl Iterator<Item = (usize, &'r Run)>) -> Self {
+        Outline { runs: runs.map(|(setting, run)| OneRun::of(setting, run)).collect(), ..Outline::default() }
+    }
+
     /// How many settings the runs have.
     pub fn settings(&self) -> usize {
         self.runs.iter().map(|run| run.setting).max().unwrap_or(0)

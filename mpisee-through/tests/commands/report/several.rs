@@ -1,6 +1,7 @@
 //! The report of several runs: what `diff` and `runs` say, in their numbers.
 
 use super::{data_of, list, rows_of};
+use crate::support::history::{SLOWER, history, label};
 use crate::support::runs::{add, repetitions, run, series, write};
 use crate::support::{Written, solver};
 use serde_json::Value;
@@ -26,6 +27,7 @@ pub fn pages() -> Vec<(&'static str, String)> {
     add(&places, "b", &[solver()]);
     vec![
         ("several.html", page(&sets(), &["set", "slower"])),
+        ("history.html", page(&history(), &["--history", "history"])),
         ("series.html", page(&write(&series(&[1, 2, 4, 8, 16])), &["set"])),
         ("places.html", page(&places, &["app.mpisee", "b/app-1.mpisee"])),
     ]
@@ -160,4 +162,38 @@ fn names_and_arguments_are_those_of_the_command_line() {
     assert!(home.beside().join("set-runs.html").exists());
     let data = of(&home, &["set", "--", "slower"]);
     assert_eq!(data["diff_arguments"], serde_json::json!(["set", "--", "slower"]));
+}
+
+#[test]
+fn a_history_has_the_tables_and_sentences_of_runs() {
+    let home = history();
+    let data = of(&home, &["--history", "history"]);
+    let runs = json(&home, &["runs", "--history", "history"]);
+    let group = &data["groups"][0];
+    for table in ["points", "changes"] {
+        assert_eq!(rows_of(&group["tables"][table]), *list(&runs[table]), "{table}");
+    }
+    assert_eq!(group["arguments"], serde_json::json!(["--history", "history"]));
+    assert_eq!(list(&group["runs"]).len(), 60);
+    let history = &data["history"]["histories"][0];
+    let text = home.run(&["runs", "--history", "history"]).exits(0).stdout.clone();
+    for sentence in list(&history["sentences"]).iter().chain([&history["title"]]) {
+        assert!(text.contains(sentence.as_str().unwrap()), "runs does not say: {sentence}");
+    }
+    assert_eq!(history["entries"][SLOWER], label(SLOWER));
+}
+
+#[test]
+fn a_report_of_a_history_prints_its_sentences_in_a_log() {
+    let home = history();
+    let ran = home.run(&["report", "--history", "history"]);
+    assert!(ran.exits(0).stderr.contains("history.html"), "{}", ran.stderr);
+    assert!(ran.stdout.contains("MPI_Allreduce on W explains 300 ms."), "{}", ran.stdout);
+    assert!(home.beside().join("history.html").exists());
+    let ran = home.run(&["report", "--history", "history", "-o", "-"]);
+    assert!(ran.exits(0).stdout.starts_with("<!doctype html>"), "the page is alone there");
+    assert!(!ran.stdout.ends_with("300 ms.\n"));
+    home.run(&["report", "--history", "nothing"]).fails_with(&["cannot read 'nothing'"]);
+    home.run(&["report", "app.mpisee", "--history", "history"]).exits(2);
+    home.run(&["report"]).exits(2);
 }

@@ -1,6 +1,7 @@
 //! Builds small profiles, and runs the program on them.
 
 pub mod gpus;
+pub mod history;
 pub mod runs;
 pub mod time_line;
 
