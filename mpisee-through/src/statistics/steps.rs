@@ -2,7 +2,8 @@
 //!
 //! Times are noisy, so a step of a time is tested. Counts are exact, so a step of a count is read off.
 
-use super::{median, normal, student_chance};
+use super::{mean, median, normal, student_chance};
+use std::ops::Range;
 
 /// Entries that a level of a time needs: one slow entry may be a slow machine.
 const FEWEST_ENTRIES: usize = 2;
@@ -33,41 +34,47 @@ pub fn level(entries: &[Vec<f64>]) -> f64 {
 
 /// Returns the steps of a noisy number; nothing if so few runs cannot show a step.
 ///
-/// If no run differs from the others but by chance, a step is found with the probability `limit` at most. The division
-/// with the largest t value is taken, first of all entries, then of each part (binary segmentation). Then each step is
-/// found again between its neighbours.
+/// If no run differs from the others but by chance, a step is found with the probability `limit` at most. The clearest
+/// division is taken, first of all entries, then of each part (binary segmentation). Two steps that undo each other hide
+/// from a division in two, so a part is also set apart from the entries around it (circular binary segmentation). Then
+/// each step is found again between its neighbours.
 pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
     if !can_show(entries, limit) {
         return None;
     }
-    let find = |from: usize, to: usize| {
-        let split = split(&entries[from..to])?;
-        let step = step(entries, [from, from + split.at, to], split.chance);
-        let is_large = (step.after - step.before).abs() >= SMALLEST * step.before.abs();
-        (split.chance <= limit && is_large).then_some(step)
-    };
     let mut cuts = vec![0, entries.len()];
     let mut open = vec![(0, entries.len())];
     while let Some((from, to)) = open.pop() {
-        if let Some(step) = find(from, to) {
-            open.extend([(from, step.at), (step.at, to)]);
-            cuts.push(step.at);
+        let found = cuts_of(&entries[from..to], limit);
+        let inner = found.iter().map(|at| from + at);
+        let ends: Vec<usize> = [from].into_iter().chain(inner).chain([to]).collect();
+        if !found.is_empty() {
+            open.extend(ends.windows(2).map(|ends| (ends[0], ends[1])));
+            cuts.extend(&ends[1..ends.len() - 1]);
         }
     }
     cuts.sort_unstable();
-    let mut found: Vec<Step> = Vec::new();
-    for at in 1..cuts.len() - 1 {
-        let from = found.last().map_or(0, |step| step.at);
-        found.extend(find(from, cuts[at + 1]));
+    let mut found: Vec<(usize, f64)> = Vec::new();
+    for ends in cuts.windows(3) {
+        let from = found.last().map_or(0, |&(at, _)| at);
+        let part = &entries[from..ends[2]];
+        let split = clearest_of(part, &divisions(part.len())).filter(|split| split.is_step(part, limit));
+        found.extend(split.map(|split| (from + split.range.start, split.chance)));
     }
     // Levels end at the steps that were found at last.
-    let ends: Vec<usize> = found.iter().map(|step| step.at).chain([entries.len()]).collect();
-    let mut from = 0;
-    for (at, found) in found.iter_mut().enumerate() {
-        *found = step(entries, [from, found.at, ends[at + 1]], found.chance);
-        from = found.at;
-    }
-    Some(found)
+    let ends: Vec<usize> = found.iter().map(|&(at, _)| at).chain([entries.len()]).collect();
+    let froms = [0].into_iter().chain(ends.iter().copied());
+    let steps = found.iter().zip(froms).zip(&ends[1..]);
+    Some(steps.map(|((&(at, chance), from), &to)| step(entries, [from, at, to], chance)).collect())
+}
+
+/// The places where a part is divided in two, or a part of it is set apart; nothing if neither is more than chance.
+fn cuts_of(part: &[Vec<f64>], limit: f64) -> Vec<usize> {
+    let is_step = |split: &Split| split.is_step(part, limit);
+    let in_two = clearest_of(part, &divisions(part.len())).filter(is_step);
+    let split = in_two.or_else(|| clearest_of(part, &inner_parts(part.len())).filter(is_step));
+    let ends = split.map(|split| [split.range.start, split.range.end]);
+    ends.into_iter().flatten().filter(|&at| at < part.len()).collect()
 }
 
 fn step(entries: &[Vec<f64>], [from, at, to]: [usize; 3], chance: f64) -> Step {
@@ -76,72 +83,102 @@ fn step(entries: &[Vec<f64>], [from, at, to]: [usize; 3], chance: f64) -> Step {
 
 /// Returns whether the clearest step of as many runs is less probable than the limit.
 fn can_show(entries: &[Vec<f64>], limit: f64) -> bool {
-    cuts(entries.len()).any(|at| TESTS * chance_of_order(entries, at) <= limit)
+    let all = divisions(entries.len());
+    all.iter().any(|range| TESTS * chance_of_order(entries, range) * all.len() as f64 <= limit)
 }
 
-/// The places where entries can be divided.
-fn cuts(entries: usize) -> std::ops::Range<usize> {
-    FEWEST_ENTRIES..(entries + 1).saturating_sub(FEWEST_ENTRIES)
+/// The ends of entries that can be divided from those before.
+fn divisions(entries: usize) -> Vec<Range<usize>> {
+    (FEWEST_ENTRIES..(entries + 1).saturating_sub(FEWEST_ENTRIES)).map(|at| at..entries).collect()
 }
 
-/// The tests of a division, by ranks and by values, which share the probability of an error.
+/// The parts of entries that can be set apart from those before and after.
+fn inner_parts(entries: usize) -> Vec<Range<usize>> {
+    let starts = divisions(entries).into_iter().map(|range| range.start);
+    starts
+        .flat_map(|start| {
+            let ends = start + FEWEST_ENTRIES..(entries + 1).saturating_sub(FEWEST_ENTRIES);
+            ends.map(move |end| start..end)
+        })
+        .collect()
+}
+
+/// The tests of entries, in two and by inner parts, which share the probability of an error. Values add hardly any error:
+/// chance puts all runs in order far more rarely.
 const TESTS: f64 = 2.0;
 
-/// A division of entries, and how probable such a one is by chance.
+/// A part of entries that differs from the others, and how probable it is by chance.
 struct Split {
-    at: usize,
+    range: Range<usize>,
     chance: f64,
 }
 
-/// The clearest division by ranks, or by values where these separate all runs.
+impl Split {
+    /// Returns whether the part is more than chance, and differs by enough.
+    fn is_step(&self, entries: &[Vec<f64>], limit: f64) -> bool {
+        let [part, others] = sides(entries, &self.range).map(|side| level(&side));
+        self.chance <= limit && (part - others).abs() >= SMALLEST * others.abs()
+    }
+}
+
+/// A part, and the others.
+fn sides<V: Clone>(values: &[V], range: &Range<usize>) -> [Vec<V>; 2] {
+    [values[range.clone()].to_vec(), [&values[..range.start], &values[range.end..]].concat()]
+}
+
+/// The clearest of some parts by ranks, or by values where these separate all runs.
 ///
 /// Ranks, as normal scores, give the stated probability for any distribution, as with heavy tails. Of few entries they tell
-/// little. Values tell more, and order guards them: all runs after are above, or below, all runs before.
-fn split(entries: &[Vec<f64>]) -> Option<Split> {
-    let by_ranks = clearest(&scores(entries), entries, |_| true);
+/// little. Values tell more, and order guards them: all runs of the part are above, or below, all others.
+fn clearest_of(entries: &[Vec<f64>], parts: &[Range<usize>]) -> Option<Split> {
+    let by_ranks = clearest(&scores(entries), entries, parts, |_| true);
     let is_positive = entries.iter().flatten().all(|&value| value > 0.0);
     let value = |runs: &Vec<f64>| if is_positive { median(runs).ln() } else { median(runs) };
     let values: Vec<f64> = entries.iter().map(value).collect();
-    let by_values = clearest(&values, entries, |at| are_separate(entries, at));
+    let by_values = clearest(&values, entries, parts, |range| are_separate(entries, range));
     [by_ranks, by_values].into_iter().flatten().min_by(|one, other| one.chance.total_cmp(&other.chance))
 }
 
-/// The division with the largest t value of two samples with one variance.
-fn clearest(values: &[f64], entries: &[Vec<f64>], is_allowed: impl Fn(usize) -> bool) -> Option<Split> {
-    let all =
-        cuts(values.len()).filter(|&at| is_allowed(at)).filter_map(|at| Some((t_value(values, at)?, at)));
-    let (t, at) = all.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    let tried = cuts(values.len()).len() as f64;
-    let of_t = tried * student_chance(t, (values.len() - 2) as f64);
-    Some(Split { at, chance: (TESTS * of_t.max(chance_of_order(entries, at))).min(1.0) })
+/// The part with the largest t value of two samples with one variance.
+fn clearest(
+    values: &[f64],
+    entries: &[Vec<f64>],
+    parts: &[Range<usize>],
+    is_allowed: impl Fn(&Range<usize>) -> bool,
+) -> Option<Split> {
+    let allowed = parts.iter().filter(|range| is_allowed(range));
+    let (t, range) = allowed
+        .filter_map(|range| Some((t_value(values, range)?, range)))
+        .max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let chance = student_chance(t, (values.len() - 2) as f64).max(chance_of_order(entries, range));
+    Some(Split { range: range.clone(), chance: (TESTS * parts.len() as f64 * chance).min(1.0) })
 }
 
-fn t_value(values: &[f64], at: usize) -> Option<f64> {
-    let (before, after) = values.split_at(at);
-    let means = [before, after].map(super::mean);
-    let squares = |values: &[f64], mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    let variance = (squares(before, means[0]) + squares(after, means[1])) / (values.len() - 2) as f64;
-    let error = (variance * (1.0 / before.len() as f64 + 1.0 / after.len() as f64)).sqrt();
+fn t_value(values: &[f64], range: &Range<usize>) -> Option<f64> {
+    let [part, others] = sides(values, range);
+    let means = [&part, &others].map(|side| mean(side));
+    let squares = |side: &[f64], mean: f64| side.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    let variance = (squares(&part, means[0]) + squares(&others, means[1])) / (values.len() - 2) as f64;
+    let error = (variance * (1.0 / part.len() as f64 + 1.0 / others.len() as f64)).sqrt();
     let difference = (means[1] - means[0]).abs();
     (difference > 0.0).then(|| difference / error)
 }
 
-/// The probability that chance separates the runs at one of the places as they are at this one.
-fn chance_of_order(entries: &[Vec<f64>], at: usize) -> f64 {
+/// The probability that chance separates all runs of this part from the others.
+fn chance_of_order(entries: &[Vec<f64>], range: &Range<usize>) -> f64 {
     let count = |entries: &[Vec<f64>]| entries.iter().map(Vec::len).sum::<usize>();
-    let (all, part) = (count(entries), count(&entries[..at]));
+    let (all, part) = (count(entries), count(&entries[range.clone()]));
     let orders: f64 = (0..part.min(all - part)).map(|i| (all - i) as f64 / (i + 1) as f64).product();
-    cuts(entries.len()).len() as f64 * 2.0 / orders
+    2.0 / orders
 }
 
-/// Returns whether all runs before are below, or above, all runs after.
-fn are_separate(entries: &[Vec<f64>], at: usize) -> bool {
-    let ends = |entries: &[Vec<f64>]| {
-        let fold = |of: fn(f64, f64) -> f64, start| entries.iter().flatten().copied().fold(start, of);
+/// Returns whether all runs of this part are below, or above, all others.
+fn are_separate(entries: &[Vec<f64>], range: &Range<usize>) -> bool {
+    let [part, others] = sides(entries, range).map(|side| {
+        let fold = |of: fn(f64, f64) -> f64, start| side.iter().flatten().copied().fold(start, of);
         [fold(f64::min, f64::INFINITY), fold(f64::max, f64::NEG_INFINITY)]
-    };
-    let [before, after] = [ends(&entries[..at]), ends(&entries[at..])];
-    before[1] < after[0] || after[1] < before[0]
+    });
+    part[1] < others[0] || others[1] < part[0]
 }
 
 /// The mean normal score of each entry (Blom): runs are ranked together, and equal ones share their ranks.
