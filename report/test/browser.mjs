@@ -1,6 +1,6 @@
 // Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
 // plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
-// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; alone.html, of one without MPI; cores.html, of one whose ranks lacked cores; alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions; series.html, of a series over ranks; and any other *.html.
+// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; alone.html, of one without MPI; cores.html, of one whose ranks lacked cores; alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions; series.html, of a series over ranks; history.html, of a history of entries; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -320,6 +320,31 @@ async function useSeveral(file, series) {
   await other.context().close();
 }
 
+/** A history shows the number that changed, and any other that is chosen, by pointer or by key. */
+async function useHistory(file) {
+  const page = await open(file, 1280, "light");
+  const changed = await rows(page, "changed-1");
+  assert.deepEqual(changed[0].slice(1, 4), ["Calls", "52", "68"], "the newest change comes first");
+  assert.match(await page.locator("#history-1 h2").textContent(), /^Wall time over the entries/);
+  assert.match(await page.locator("#history-1 .lead").textContent(), /^Since [0-9a-f]{7}: \+8\.0 %\.$/);
+  assert.equal((await rows(page, "history-1")).length, 12);
+  const select = page.locator("#history-1 select");
+  await select.focus();
+  await select.selectOption("Time: MPI_Allreduce on W");
+  await page.waitForURL(/metric=Time/);
+  await settled(page);
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("data-key")), "metric-1", "the focus stays on the choice");
+  assert.match(await page.locator("#history-1 .lead").textContent(), /\+60\.0 %/);
+  assert.deepEqual((await rows(page, "history-1"))[0].slice(2, 4), ["5", "500 ms"]);
+  await page.locator("#history-1 .chart svg").hover();
+  await page.locator('#history-1 svg [aria-hidden="true"] text', { hasText: /5 runs/ }).waitFor();
+  assert.match(await page.locator("#history-1 .command code").textContent(), /^mpisee-through runs --table points --format csv --history history$/);
+  await page.locator(".findings .evidence").first().click();
+  await settled(page);
+  assert.match(await page.evaluate(() => location.hash), /at=history-1/);
+  await page.context().close();
+}
+
 /** A factor has its interval, as on the command line. */
 async function haveIntervals(file) {
   const page = await open(file, 1280, "light");
@@ -342,11 +367,12 @@ try {
     () => haveIntervals("cores.html"),
     () => nameGpus("alike.html"),
     () => useSeveral("several.html", "series.html"),
+    () => useHistory("history.html"),
   ];
   for (const file of files) {
     // All widths in both themes for one report, in one theme for two; the others at one width in one theme.
     const views = WIDTHS.flatMap((width) => THEMES.map((theme) => [width, theme]));
-    const some = { "plain.html": views, "gpus.html": [[360, "light"], [1280, "dark"]], "several.html": views.filter((_, at) => at % 2 === 0), "series.html": views.filter((_, at) => at % 2 === 1) };
+    const some = { "plain.html": views, "gpus.html": [[360, "light"], [1280, "dark"]], "several.html": views.filter((_, at) => at % 2 === 0), "series.html": views.filter((_, at) => at % 2 === 1), "history.html": views };
     for (const [width, theme] of some[file] ?? [[1280, "dark"]]) tasks.push(() => look(file, width, theme));
   }
   // A page waits for frames most of the time.

@@ -89,9 +89,10 @@ function changeText(change: Change): string {
 export function history(view: SeveralView, at: number): Figure {
   const { palette } = view;
   const one = view.data.history!.histories[at];
-  const series = one.series.find(({ name }) => name === view.state.metric) ?? one.series[0];
+  const all = changesOf(view, at);
+  const series = one.series.find(({ name }) => name === view.state.metric) ?? all[0]?.series ?? one.series[0];
   const points = pointsOf(about(rowsOf(view, "points", "history", at + 1), series));
-  const changes = changesOf(view, at).filter((change) => change.series === series);
+  const changes = all.filter((change) => change.series === series);
   const isRepeated = points.some(({ runs }) => runs > 1);
   const found = changes.map((change) => `Since ${change.entry}: ${changeText(change)}.`);
   const nothing = series.is_too_short ? "Too few runs to tell whether it changed." : "No lasting change.";
@@ -103,7 +104,7 @@ export function history(view: SeveralView, at: number): Figure {
     controls: [
       choiceOfSeries(view, one, at, series),
       legend("", [
-        [palette.categories[0], isRepeated ? "median, and smallest to largest run" : "one run per entry"],
+        [palette.ink, isRepeated ? "median, and smallest to largest run" : "one run per entry"],
         [palette.longer, "lasting change for the worse"],
         [palette.shorter, "for the better"],
       ]),
@@ -141,12 +142,13 @@ function pointTable(view: SeveralView, at: number, series: HistorySeries, points
   };
 }
 
-/** The labels that fit below an axis. */
-function entryAxis(entries: string[], width: number, marginBottom: number): Plot.ScaleOptions {
-  const room = Math.max(...entries.map(textWidth)) + 12;
-  const isSlanted = room * entries.length > width;
-  const every = Math.ceil((entries.length * (isSlanted ? 16 : room)) / width);
-  return {
+/** An axis of entries, with the labels that fit, and the space below it. */
+function entryAxis(entries: string[], width: number): { x: Plot.ScaleOptions; marginBottom: number } {
+  const longest = Math.max(...entries.map(textWidth));
+  const isSlanted = (longest + 12) * entries.length > width;
+  const marginBottom = isSlanted ? Math.min(90, 24 + longest * 0.75) : 30;
+  const every = Math.ceil((entries.length * (isSlanted ? 16 : 0)) / width) || 1;
+  const x: Plot.ScaleOptions = {
     type: "point",
     domain: entries,
     padding: 0.5,
@@ -154,8 +156,9 @@ function entryAxis(entries: string[], width: number, marginBottom: number): Plot
     tickSize: 0,
     ticks: entries.filter((_, at) => at % every === 0),
     tickRotate: isSlanted ? -45 : 0,
-    tickFormat: (entry: string) => fitted(entry, isSlanted ? marginBottom * 1.2 : room),
+    tickFormat: (entry: string) => fitted(entry, isSlanted ? marginBottom * 1.2 : longest),
   };
+  return { x, marginBottom };
 }
 
 /** Ends of an axis around some values; from 0, where they differ much. */
@@ -168,7 +171,7 @@ function domain(values: number[]): [number, number] {
 
 function drawHistory(view: SeveralView, { entries }: History, series: HistorySeries, points: Point[], changes: Change[], width: number): Node {
   const { palette } = view;
-  const marginBottom = 72;
+  const { x, marginBottom } = entryAxis(entries, width - 94);
   const y = domain(points.flatMap(({ min, max, value }) => [min, max, value]));
   const colour = (change: Change) => (isWorse(change) ? palette.longer : palette.shorter);
   const text = (point: Point) => {
@@ -178,20 +181,20 @@ function drawHistory(view: SeveralView, { entries }: History, series: HistorySer
   };
   return plot(`${series.name} of each entry; the table below has the numbers`, palette, {
     width,
-    height: 340,
+    height: 290 + marginBottom,
     marginLeft: 70,
     marginRight: 24,
     marginTop: 28,
     marginBottom,
-    x: entryAxis(entries, width - 94, marginBottom),
+    x,
     y: { domain: y, label: null, tickFormat: (value: number) => tick(series.quantity, value), grid: true, ticks: format.ticks(series.quantity === "bytes" ? "bytes" : "time", y[1], 5) },
     color: { type: "identity" },
     marks: [
       Plot.ruleX(changes, { x: "entry", stroke: colour, strokeWidth: 2, strokeDasharray: "5 4" }),
       Plot.text(changes, { x: "entry", y: () => y[1], text: changeText, dy: -12, fill: palette.ink }),
-      Plot.line(points, { x: "entry", y: "value", stroke: palette.categories[0], strokeWidth: 1.5 }),
-      Plot.ruleX(points, { x: "entry", y1: "min", y2: "max", stroke: palette.categories[0], strokeWidth: 2, strokeOpacity: 0.6 }),
-      Plot.dot(points, { x: "entry", y: "value", fill: palette.categories[0], r: 4 }),
+      Plot.line(points, { x: "entry", y: "value", stroke: palette.muted, strokeWidth: 1.5 }),
+      Plot.ruleX(points, { x: "entry", y1: "min", y2: "max", stroke: palette.ink, strokeWidth: 2, strokeOpacity: 0.6 }),
+      Plot.dot(points, { x: "entry", y: "value", fill: palette.ink, r: 4 }),
       tip(points, Plot.pointerX({ x: "entry", y: "value", title: text })),
     ],
   });
@@ -239,7 +242,7 @@ function drawChanges(view: SeveralView, { entries, series }: History, changes: C
   const { palette } = view;
   const names = series.filter((one) => changes.some((change) => change.series === one)).map(({ name }) => name);
   const marginLeft = Math.min(Math.max(...names.map(textWidth)) + 14, width * 0.42);
-  const marginBottom = 72;
+  const { x, marginBottom } = entryAxis(entries, width - marginLeft - 24);
   const text = (change: Change) => `${change.series.name}\nsince ${change.entry}: ${changeText(change)}\nfrom ${amount(change.series.quantity, change.before)} to ${amount(change.series.quantity, change.after)}`;
   return plot("Entries since which numbers have changed; the table below has them", palette, {
     width,
@@ -247,7 +250,7 @@ function drawChanges(view: SeveralView, { entries, series }: History, changes: C
     marginLeft,
     marginRight: 24,
     marginBottom,
-    x: { ...entryAxis(entries, width - marginLeft - 24, marginBottom), grid: true },
+    x: { ...x, grid: true },
     y: { type: "point", label: null, domain: names, padding: 0.5, tickSize: 0, tickFormat: (name: string) => fitted(name, marginLeft - 10), grid: true },
     color: { type: "identity" },
     marks: [

@@ -136,7 +136,7 @@ impl Histories {
             _ => String::new(),
         };
         Answer {
-            lead: if lead.is_empty() { lead } else { lead + "\n" },
+            lead,
             sheets,
             titles: Vec::new(),
             values: Vec::new(),
