@@ -32,4 +32,4 @@ __all__ = [
     "load",
     "run",
 ]
-__version__ = "0.1.0"
+__version__ = "0.9.0"
