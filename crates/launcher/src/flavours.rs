@@ -151,6 +151,7 @@ fn read(folder: &Path) -> Result<Flavour, String> {
     let unusable = |why: &dyn std::fmt::Display| format!("{} cannot be used: {why}", description.display());
     let text = fs::read(&description).map_err(|why| unusable(&why))?;
     let flavour: Flavour = serde_json::from_slice(&text).map_err(|why| unusable(&why))?;
+    fs::File::open(folder.join(LIBRARY)).map_err(|why| unusable(&why))?;
     Ok(Flavour { profiler: folder.join(LIBRARY), ..flavour })
 }
 

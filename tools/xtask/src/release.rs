@@ -44,6 +44,7 @@ fn problems(checkout: &Path) -> Result<Vec<String>> {
     for (file, line) in [
         ("python/pyproject.toml", format!("version = \"{VERSION}\"")),
         ("python/src/mpisee/__init__.py", format!("__version__ = \"{VERSION}\"")),
+        ("packaging/conda/recipe.yaml", format!("  version: \"{VERSION}\"")),
     ] {
         if !read(file)?.lines().any(|it| it == line) {
             problems.push(format!("{file} has another version than Cargo.toml, {VERSION}"));
@@ -110,6 +111,7 @@ mod tests {
         };
         write("python/pyproject.toml", format!("[project]\nversion = \"{python}\"\n"));
         write("python/src/mpisee/__init__.py", format!("__version__ = \"{python}\"\n"));
+        write("packaging/conda/recipe.yaml", format!("context:\n  version: \"{python}\"\n"));
         write("CHANGELOG.md", format!("# Changelog\n\n{changes}\n"));
         let git = |arguments: &[&str]| {
             let identity = ["-c", "user.name=a", "-c", "user.email=a@b"];
@@ -129,7 +131,7 @@ mod tests {
         let found = problems(ready.path()).unwrap();
         assert!(found.len() == 1 && found[0].ends_with("?? new"), "{found:?}");
         let found = problems(checkout("7.8.9", "## [Unreleased]").path()).unwrap();
-        assert!(found.len() == 3 && found[2].contains("begins with '## [Unreleased]'"), "{found:?}");
+        assert!(found.len() == 4 && found[3].contains("begins with '## [Unreleased]'"), "{found:?}");
     }
 
     #[test]

@@ -10,29 +10,29 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
-/// The misfit of a flavour and a library; the least is the best. A program may test for a function and call it, so one that the
-/// library lacks is worse than any number that are not counted.
+/// The misfit of a flavour and a library; the least is the best. A function that the library lacks weighs more than any number of
+/// uncounted ones: a program that tests for it would call it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Misfit {
     /// Functions that the flavour exports and the library lacks.
-    pub in_vain: usize,
+    pub missing: usize,
     /// Functions of the library that another flavour counts, and this one does not.
-    pub not_counted: usize,
+    pub uncounted: usize,
 }
 
 impl Misfit {
     /// Compares each flavour with a library. There is none where a file cannot be read.
     pub fn compare(flavours: &[&Flavour], library: &Path) -> Vec<Misfit> {
-        let of_library = functions(library).unwrap_or_default();
+        let of_mpi = functions(library).unwrap_or_default();
         let counted: Vec<_> =
             flavours.iter().map(|flavour| functions(&flavour.profiler).unwrap_or_default()).collect();
         let countable: HashSet<&String> =
-            counted.iter().flatten().filter(|it| of_library.contains(*it)).collect();
-        let misfit = |own: &HashSet<String>| match of_library.is_empty() || own.is_empty() {
+            counted.iter().flatten().filter(|it| of_mpi.contains(*it)).collect();
+        let misfit = |own: &HashSet<String>| match of_mpi.is_empty() || own.is_empty() {
             true => Misfit::default(),
             false => Misfit {
-                in_vain: own.difference(&of_library).count(),
-                not_counted: countable.iter().filter(|name| !own.contains(**name)).count(),
+                missing: own.difference(&of_mpi).count(),
+                uncounted: countable.iter().filter(|name| !own.contains(**name)).count(),
             },
         };
         counted.iter().map(misfit).collect()

@@ -193,11 +193,11 @@ pub fn note(facts: &Facts, chosen: &Flavour) -> Option<String> {
     let flavours: Vec<_> = std::iter::once(chosen).chain(others).collect();
     let misfit = Misfit::compare(&flavours, &library).swap_remove(0);
     let mut effects = Vec::new();
-    if misfit.not_counted > 0 {
-        effects.push(format!("does not count {} functions of this MPI", misfit.not_counted));
+    if misfit.uncounted > 0 {
+        effects.push(format!("does not count {} functions of this MPI", misfit.uncounted));
     }
-    if misfit.in_vain > 0 {
-        effects.push(format!("has {} functions that this MPI lacks", misfit.in_vain));
+    if misfit.missing > 0 {
+        effects.push(format!("has {} functions that this MPI lacks", misfit.missing));
     }
     let name = &chosen.name;
     (!effects.is_empty()).then(|| {
@@ -254,67 +254,84 @@ pub struct Message<'a> {
     pub folder: &'a Path,
 }
 
-impl fmt::Display for Message<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        const BUILD: &str = "Build one with that MPI's compiler wrapper: `cargo xtask dist --mpicc PATH`";
+impl Message<'_> {
+    /// What was seen.
+    pub fn finding(&self) -> String {
         let program = self.program.display();
-        let names: Vec<_> = self.installed.iter().map(|flavour| flavour.name.as_str()).collect();
-        let names = names.join(", ");
+        let names = self.names();
         match self.reason {
-            Reason::NoneInstalled => write!(
-                f,
-                "no flavour is installed in {}, so {program} runs unprofiled. `cargo xtask dist` makes an \
-                 installation",
-                self.folder.display()
+            Reason::NoneInstalled => {
+                format!("no flavour is installed in {}, so {program} runs unprofiled", self.folder.display())
+            }
+            Reason::Static => format!(
+                "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled"
             ),
-            Reason::Static => write!(
-                f,
-                "{program} is linked statically, so nothing can be preloaded into it and it runs unprofiled. \
-                 Link the program dynamically"
-            ),
-            Reason::Musl => write!(
-                f,
-                "{program} uses the C library musl, and mpisee needs glibc, so it runs unprofiled. Build the \
-                 program and its MPI for glibc"
-            ),
-            Reason::Foreign => write!(
-                f,
-                "{program} is not a 64-bit {} program as mpisee is, so it runs unprofiled. Build both for \
-                 the same 64-bit processor",
+            Reason::Musl => {
+                format!("{program} uses the C library musl, and mpisee needs glibc, so it runs unprofiled")
+            }
+            Reason::Foreign => format!(
+                "{program} is not a 64-bit {} program as mpisee is, so it runs unprofiled",
                 std::env::consts::ARCH
             ),
-            Reason::Privileged => write!(
-                f,
+            Reason::Privileged => format!(
                 "{program} runs with other rights (set-user-ID, set-group-ID or file capabilities). The \
-                 system ignores LD_PRELOAD, so the program runs unprofiled. Use a copy without these rights"
+                 system ignores LD_PRELOAD, so the program runs unprofiled"
             ),
-            Reason::Launcher => write!(
-                f,
-                "{program} starts MPI programs and is none, so it runs unprofiled. Put mpisee between \
-                 {program} and the MPI program: {program} … mpisee PROGRAM"
-            ),
-            Reason::CallsLauncher { launcher } => write!(
-                f,
-                "{program} is a script that calls {launcher}, so it runs unprofiled. In the script, put \
-                 mpisee between {launcher} and the MPI program: {launcher} … mpisee PROGRAM"
-            ),
-            Reason::NoFlavourFor { soname } => write!(
-                f,
+            Reason::Launcher => {
+                format!("{program} starts MPI programs and is none, so it runs unprofiled")
+            }
+            Reason::CallsLauncher { launcher } => {
+                format!("{program} is a script that calls {launcher}, so it runs unprofiled")
+            }
+            Reason::NoFlavourFor { soname } => format!(
                 "{program} needs {soname}, for which no flavour is installed (there are {names}), so it runs \
-                 unprofiled. {BUILD}"
+                 unprofiled"
             ),
-            Reason::NoFlavourOf { variable, family } => write!(
-                f,
+            Reason::NoFlavourOf { variable, family } => format!(
                 "{program} is started by {family} ({variable} is set), for which no flavour is installed \
-                 (there are {names}). The program runs unprofiled. {BUILD}"
+                 (there are {names}). The program runs unprofiled"
             ),
-            Reason::Undecided { why } => write!(
-                f,
-                "{program} {why}, and nothing shows which MPI started it, so it runs unprofiled. If the \
-                 program uses MPI, choose the MPI with --flavour ({names}). If the program uses NCCL, as \
-                 PyTorch does, add --nccl on"
+            Reason::Undecided { why } => {
+                format!("{program} {why}, and nothing shows which MPI started it, so it runs unprofiled")
+            }
+        }
+    }
+
+    /// What to do.
+    pub fn remedy(&self) -> String {
+        let program = self.program.display();
+        match self.reason {
+            Reason::NoneInstalled => "`cargo xtask dist` makes an installation".to_owned(),
+            Reason::Static => "Link the program dynamically".to_owned(),
+            Reason::Musl => "Build the program and its MPI for glibc".to_owned(),
+            Reason::Foreign => "Build both for the same 64-bit processor".to_owned(),
+            Reason::Privileged => "Use a copy without these rights".to_owned(),
+            Reason::Launcher => {
+                format!("Put mpisee between {program} and the MPI program: {program} … mpisee PROGRAM")
+            }
+            Reason::CallsLauncher { launcher } => format!(
+                "In the script, put mpisee between {launcher} and the MPI program: {launcher} … mpisee PROGRAM"
+            ),
+            Reason::NoFlavourFor { .. } | Reason::NoFlavourOf { .. } => {
+                "Build one with that MPI's compiler wrapper: `cargo xtask dist --mpicc PATH`".to_owned()
+            }
+            Reason::Undecided { .. } => format!(
+                "If the program uses MPI, choose the MPI with --flavour ({}). If the program uses NCCL, as \
+                 PyTorch does, add --nccl on",
+                self.names()
             ),
         }
+    }
+
+    fn names(&self) -> String {
+        let names: Vec<_> = self.installed.iter().map(|flavour| flavour.name.as_str()).collect();
+        names.join(", ")
+    }
+}
+
+impl fmt::Display for Message<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}. {}", self.finding(), self.remedy())
     }
 }
 

@@ -140,9 +140,8 @@ pub fn library(
         Err(why) => Check::fails("library", why, "`mpisee --flavours` lists them"),
         Ok(Err(reason)) => {
             let (program, installed, folder) = (&run.program, &found.flavours[..], &found.folder);
-            let message = Message { program, reason, installed, folder }.to_string();
-            let (found, to_do) = message.split_once(" unprofiled. ").unwrap_or((&message, "see above"));
-            Check::fails("library", format!("{found} unprofiled"), to_do)
+            let message = Message { program, reason, installed, folder };
+            Check::fails("library", message.finding(), message.remedy())
         }
         Ok(Ok(flavour)) if linked(facts.kind).is_some_and(|it| !flavour.has_interface(&it.soname)) => {
             let found = format!(

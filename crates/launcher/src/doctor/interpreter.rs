@@ -73,7 +73,7 @@ pub fn python(path: &Path, kind: &ProgramKind, hint: Option<&Hint>) -> Option<Ch
 fn agreement(python: &str, mpi: &str, hint: Option<&Hint>) -> Check {
     let mpi = mpi.split(',').next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
     let family = if mpi.starts_with("Open MPI") { Family::OpenMpi } else { Family::Mpich };
-    match hint.filter(|hint| hint.family != family && hint.family != Family::Standard) {
+    match hint.filter(|hint| hint.family != family) {
         Some(hint) => Check::fails(
             "Python",
             format!("{python} {mpi}, and the launcher is of {}, so nothing is recorded", hint.family),

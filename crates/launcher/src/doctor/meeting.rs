@@ -4,6 +4,7 @@
 //! temporary files, or in the working folder if the job has other nodes.
 
 use super::Check;
+use super::preload::TIMEOUT;
 use mpisee_collect::process;
 use mpisee_profile::RankSet;
 use std::fs::{self, DirBuilder};
@@ -13,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Rank 0 waits so long for the others.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// The others wait for it so long.
-const PATIENCE_OF_OTHERS: Duration = Duration::from_secs(20);
+/// Rank 0 waits so long for the others, whose checks start two programs.
+const PATIENCE: Duration = Duration::from_secs(5 + 2 * TIMEOUT.as_secs());
+/// The others wait so long for it to take their answers.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10 + PATIENCE.as_secs());
 /// An older answer is left from an earlier job whose launcher had the same address.
 const MOST_AGE: Duration = Duration::from_secs(60);
 /// The time between two looks.
@@ -42,11 +43,14 @@ pub fn meet(own: Vec<Check>) -> Answers {
     let folder = format!(".mpisee-doctor-{:016x}", process::job_to_launch());
     let folder = if is_here { std::env::temp_dir().join(folder) } else { PathBuf::from(folder) };
     if rank > 0 {
-        return match leave(&folder, rank, &own, PATIENCE_OF_OTHERS) {
+        return match leave(&folder, rank, &own, ANSWER_TIMEOUT) {
             Ok(true) => Answers::GivenToAnother,
             Ok(false) => Answers::All { answers: vec![(rank, own)], absent: [0].into_iter().collect() },
             // Rank 0 names this one as absent.
-            Err(_) => Answers::GivenToAnother,
+            Err(why) => {
+                eprintln!("mpisee: rank {rank} cannot leave its checks in '{}': {why}", folder.display());
+                Answers::GivenToAnother
+            }
         };
     }
     let others = if size > 1 { collect(&folder, size, PATIENCE) } else { Vec::new() };
@@ -88,6 +92,9 @@ fn leave(folder: &Path, rank: u32, own: &[Check], patience: Duration) -> io::Res
 fn collect(folder: &Path, size: u32, patience: Duration) -> Vec<(u32, Vec<Check>)> {
     let begin = Instant::now();
     let mut answers = Vec::new();
+    if make(folder).is_err() {
+        return answers;
+    }
     let mut missing: Vec<u32> = (1..size).collect();
     while !missing.is_empty() && begin.elapsed() < patience {
         missing.retain(|&rank| {
@@ -105,7 +112,13 @@ fn collect(folder: &Path, size: u32, patience: Duration) -> Vec<(u32, Vec<Check>
 
 /// Takes an answer of this job.
 fn take(file: &Path) -> Option<Vec<Check>> {
-    let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
+    let age = fs::symlink_metadata(file)
+        .ok()
+        .filter(fs::Metadata::is_file)?
+        .modified()
+        .ok()?
+        .elapsed()
+        .unwrap_or_default();
     let checks = serde_json::from_slice(&fs::read(file).ok()?);
     let _ = fs::remove_file(file);
     checks.ok().filter(|_| age < MOST_AGE)

@@ -201,7 +201,8 @@ fn text(lines: &[Line], ranks: &RankSet, absent: &RankSet) -> String {
     };
     let all = ranks.to_string();
     let row = |line: &Line| {
-        let of_some = if line.ranks == all { String::new() } else { format!("ranks {}: ", line.ranks) };
+        let noun = if line.ranks.contains([',', '-']) { "ranks" } else { "rank" };
+        let of_some = if line.ranks == all { String::new() } else { format!("{noun} {}: ", line.ranks) };
         let to_do = line.check.to_do.as_ref().map(|to_do| format!(". To do: {to_do}")).unwrap_or_default();
         let said = format!("{of_some}{}{to_do}", line.check.found);
         [outcome(line).to_owned(), line.check.check.clone(), said]
@@ -229,7 +230,7 @@ mod tests {
         let answers = [(0, checks(with.clone())), (1, checks(without)), (2, checks(with))];
         let expected = "ok    program  /app\n\
                         ok    lines    ranks 0,2: known\n\
-                        note  lines    ranks 1: unknown. To do: compile with -g\n\
+                        note  lines    rank 1: unknown. To do: compile with -g\n\
                         ok    clock    counter\n";
         let all: RankSet = (0..3).collect();
         assert_eq!(text(&joined(&answers), &all, &RankSet::default()), expected);

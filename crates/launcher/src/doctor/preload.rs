@@ -11,7 +11,7 @@ use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 /// A program that takes longer is ended: ranks wait for each other.
-const MOST: Duration = Duration::from_secs(6);
+pub const TIMEOUT: Duration = Duration::from_secs(6);
 
 /// The output of a command on stdout and stderr; an error if it cannot be started or takes too long.
 pub fn output_of(command: &mut Command) -> io::Result<(String, String)> {
@@ -19,7 +19,7 @@ pub fn output_of(command: &mut Command) -> io::Result<(String, String)> {
     let begin = Instant::now();
     let [stdout, stderr] = [reader(child.stdout.take()), reader(child.stderr.take())];
     while child.try_wait()?.is_none() {
-        if begin.elapsed() > MOST {
+        if begin.elapsed() > TIMEOUT {
             child.kill()?;
             child.wait()?;
             // Its children may hold the pipes.
@@ -56,10 +56,21 @@ pub fn check(flavour: &Flavour, program: Option<&Program>) -> Check {
         }
     };
     let Some(loader) = loader(path) else {
-        return Check::note("preload", format!("{} cannot be read", path.display()), "chmod +r makes it so");
+        return Check::note(
+            "preload",
+            format!("{} cannot be read", path.display()),
+            "make it readable: chmod +r",
+        );
     };
     match output_of(Command::new(&loader).arg("--list").arg(path).env("LD_PRELOAD", library)) {
-        Ok((listed, complaints)) => preloaded(library, &listed, &complaints),
+        Ok((listed, complaints)) => {
+            let alone = || output_of(Command::new(&loader).arg("--list").arg(path).env_remove("LD_PRELOAD"));
+            preloaded(library, &listed, &complaints, || alone().map(|(listed, _)| listed).unwrap_or_default())
+        }
+        Err(why) if why.kind() == io::ErrorKind::TimedOut => {
+            let found = format!("the dynamic loader took longer than {} s", TIMEOUT.as_secs());
+            Check::note("preload", found, "see whether a short run leaves a profile")
+        }
         Err(why) => Check::fails(
             "preload",
             format!("the dynamic loader {} does not start: {why}", loader.display()),
@@ -68,8 +79,8 @@ pub fn check(flavour: &Flavour, program: Option<&Program>) -> Check {
     }
 }
 
-/// Reads what the dynamic loader said when it listed the libraries of a program.
-fn preloaded(library: &Path, listed: &str, complaints: &str) -> Check {
+/// Reads what the dynamic loader said when it listed the libraries of a program; `alone` is its list without the profiler.
+fn preloaded(library: &Path, listed: &str, complaints: &str, alone: impl FnOnce() -> String) -> Check {
     let name = library.display().to_string();
     let said = |line: &str| line.trim().trim_end_matches('.').to_owned();
     let file_is_bad = ["cannot open", "too short", "invalid ELF", "file data"];
@@ -88,6 +99,10 @@ fn preloaded(library: &Path, listed: &str, complaints: &str) -> Check {
     if let Some(why) =
         missing.into_iter().find(|line| line.contains("error while loading") || line.ends_with("not found"))
     {
+        if listed.contains(&name) && !alone().contains("not found") {
+            let found = format!("the library of mpisee does not start: {}", said(why));
+            return Check::fails("preload", found, "install the missing library, such as libgcc_s.so.1");
+        }
         let to_do = "load the module of the program's MPI, or set LD_LIBRARY_PATH";
         return Check::fails("preload", format!("the program does not start: {}", said(why)), to_do);
     }
@@ -110,7 +125,15 @@ mod tests {
     fn words_of_the_loader_become_a_reason_and_a_remedy() {
         let library = Path::new("/opt/mpisee/libmpisee.so");
         let listed = "\t/opt/mpisee/libmpisee.so (0x00007f)\n\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n";
+        let preloaded = |library: &Path, listed: &str, complaints: &str| {
+            super::preloaded(library, listed, complaints, || "libmpi.so.41 => not found\n".to_owned())
+        };
         assert_eq!(preloaded(library, listed, "").outcome, Outcome::Ok);
+        let own = format!("{listed}\tlibgcc_s.so.1 => not found\n");
+        let check =
+            super::preloaded(library, &own, "", || "\tlibc.so.6 => /lib/libc.so.6 (0x00007f)\n".to_owned());
+        assert!(check.found.contains("of mpisee does not start: libgcc_s.so.1"), "{check:?}");
+        assert!(preloaded(library, &own, "").found.starts_with("the program does not start"));
         let older =
             "./app: /lib/libc.so.6: version `GLIBC_2.34' not found (required by /opt/mpisee/libmpisee.so)\n";
         let check = preloaded(library, listed, older);

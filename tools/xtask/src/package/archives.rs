@@ -19,14 +19,19 @@ const MODULES: [(&str, &str); 2] = [
          set root [file dirname [file dirname [file dirname [file normalize $::ModulesCurrentModulefile]]]]\n\
          prepend-path PATH $root/bin\n\
          prepend-path MANPATH $root/share/man\n\
+         append-path MANPATH {}\n\
          prepend-path CPATH $root/include\n",
     ),
     (
         ".lua",
         "whatis(\"Communication profiler for MPI programs\")\n\
-         local root = myFileName():match(\"^(.*)/modulefiles/\")\n\
+         local root = myFileName():match(\"^(.*)/modulefiles/mpisee/\")\n\
+         if not root or not isFile(pathJoin(root, \"bin/mpisee\")) then\n\
+         \u{20} LmodError(\"mpisee: use the folder modulefiles in its place, without copies or links\")\n\
+         end\n\
          prepend_path(\"PATH\", pathJoin(root, \"bin\"))\n\
          prepend_path(\"MANPATH\", pathJoin(root, \"share/man\"))\n\
+         append_path(\"MANPATH\", \"\")\n\
          prepend_path(\"CPATH\", pathJoin(root, \"include\"))\n",
     ),
 ];
@@ -80,7 +85,7 @@ fn control(kilobytes: u64) -> String {
          Architecture: amd64\n\
          Maintainer: mpisee maintainers\n\
          Installed-Size: {kilobytes}\n\
-         Depends: libc6 (>= 2.28), libgcc-s1\n\
+         Depends: libc6 (>= 2.28), libgcc-s1 | libgcc1\n\
          Section: devel\n\
          Priority: optional\n\
          Description: communication profiler for MPI programs\n \

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-/// The MPIs of the index: the package, and the packages that must come without what they depend on.
-const OF_INDEX: [&str; 7] = [
+/// MPIs of Python's package index.
+const INDEX_MPIS: [&str; 7] = [
     "mpich==5.0.2",
     "mpich==4.3.2",
     "mpich==4.0.3",
@@ -17,9 +17,9 @@ const OF_INDEX: [&str; 7] = [
     "impi-rt==2021.14.2",
 ];
 /// Wrappers of the MPIs of a distribution, and their launchers.
-const OF_SYSTEM: [(&str, &str); 2] = [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpirun.mpich")];
+const SYSTEM_MPIS: [(&str, &str); 2] = [("mpicc.openmpi", "mpirun.openmpi"), ("mpicc.mpich", "mpirun.mpich")];
 /// Launchers may be root's here, and Open MPI 4 needs no remote shell.
-const OF_LAUNCHERS: [(&str, &str); 5] = [
+const LAUNCHER_VARIABLES: [(&str, &str); 5] = [
     ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
     ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
     ("PRTE_ALLOW_RUN_AS_ROOT", "1"),
@@ -49,12 +49,12 @@ pub fn check(wheel: &Path, tools: &Path) -> Result<()> {
         std::fs::remove_dir_all(&trials)?;
     }
     let mut rows = Vec::new();
-    for requirement in OF_INDEX {
+    for requirement in INDEX_MPIS {
         eprintln!("trying {requirement}");
         let name = requirement.replace("==", " ");
         let trial = Trial::new(&trials.join(name.replace(' ', "-")))?;
         let (mpi4py, seconds) = trial.first_profile(wheel, requirement);
-        if requirement == OF_INDEX[0] {
+        if requirement == INDEX_MPIS[0] {
             ensure!(
                 seconds <= MOST_SECONDS,
                 "the first profile took {seconds} s, more than {MOST_SECONDS} s"
@@ -62,9 +62,9 @@ pub fn check(wheel: &Path, tools: &Path) -> Result<()> {
         }
         rows.push(trial.row(&name, tools, mpi4py, seconds));
         rows.extend(trial.row_of_standard(&name, tools));
-        if requirement == OF_INDEX[0] {
+        if requirement == INDEX_MPIS[0] {
             rows.extend(
-                OF_SYSTEM.iter().filter_map(|(wrapper, launcher)| trial.row_of_system(wrapper, launcher)),
+                SYSTEM_MPIS.iter().filter_map(|(wrapper, launcher)| trial.row_of_system(wrapper, launcher)),
             );
         }
     }
@@ -125,12 +125,9 @@ impl Trial {
             let venv = self.folder.join("venv");
             succeed(Command::new("python3").args(["-m", "venv"]).arg(&venv))?;
             let wheel = wheel.to_str().context("the path of the workspace is not UTF-8")?;
-            let (alone, with): (&[&str], _) = match requirement.starts_with("impi") {
-                // Its libfabric is not in every index; the system's does.
-                true => (&["--no-deps"], vec![wheel, MPI4PY, requirement]),
-                false => (&[], vec![wheel, MPI4PY, requirement]),
-            };
-            pip_install(&venv, alone, &with)?;
+            // Intel's libfabric is not in every index; the system's does.
+            let options: &[&str] = if requirement.starts_with("impi") { &["--no-deps"] } else { &[] };
+            pip_install(&venv, options, &[wheel, MPI4PY, requirement])?;
             std::fs::write(self.folder.join("program.py"), PYTHON_PROGRAM)?;
             self.profile(&self.program("mpiexec"), &["python3".into(), "program.py".into()])
         };
@@ -190,6 +187,7 @@ impl Trial {
             .arg(&profile)
             .args(["--format", "csv"])
             .output()?;
+        ensure!(output.status.success(), "ops: {}", String::from_utf8_lossy(&output.stderr));
         let table = String::from_utf8_lossy(&output.stdout).into_owned();
         let counted = count(&table, "MPI_Bcast");
         ensure!(counted == Some((CALLS, BYTES)), "the profile has other calls: {table}");
@@ -204,7 +202,7 @@ impl Trial {
         if !self.program("mpicc").exists() {
             command.env("LD_LIBRARY_PATH", self.folder.join("venv/lib"));
         }
-        command.envs(OF_LAUNCHERS);
+        command.envs(LAUNCHER_VARIABLES);
         command.env("HOME", &self.folder).env("TMPDIR", std::env::temp_dir());
         command
     }

@@ -57,10 +57,13 @@ pub fn deb(fetch: bool) -> Result<()> {
     print(&archives::deb(&build(fetch)?.1, &folder())?).map(drop)
 }
 
-/// Builds every kind, and returns the files.
+/// Builds every kind, tries the wheel, and returns the files.
 pub fn all(fetch: bool) -> Result<[PathBuf; 3]> {
     let (tools, installation) = build(fetch)?;
-    Ok([pack(&tools, &installation)?, archives::tarball(&installation)?, archives::deb(&installation)?])
+    let wheel = pack(&tools, &installation)?;
+    check::check(&wheel, &tools)?;
+    let to = folder();
+    Ok([wheel, archives::tarball(&installation, &to)?, archives::deb(&installation, &to)?])
 }
 
 /// Prints a package and its size, which it returns in MB.

@@ -35,6 +35,8 @@ class Mpisee(Package):
 
     def setup_build_environment(self, env: EnvironmentModifications) -> None:
         libclang = find_libraries("libclang", self.spec["llvm"].prefix, recursive=True)
+        if not libclang:
+            raise InstallError("llvm has no libclang, which bindgen needs")
         env.set("LIBCLANG_PATH", libclang.directories[0])
         env.set("CARGO_BUILD_JOBS", str(make_jobs))
 
