@@ -23,7 +23,7 @@ const PAGES: [(&str, &[&str]); 13] = [
             "mpisee --repeat 2 -o ci -- mpirun mpisee ./app",
         ],
     ),
-    ("docs/how-to/report.md", &[PROFILE, RUNS, SCALING]),
+    ("docs/how-to/report.md", &[PROFILE, RUNS, SCALING, HISTORY]),
     ("docs/how-to/export.md", &[PROFILE]),
     ("docs/how-to/many-ranks.md", &[]),
     ("docs/how-to/mpi-variables.md", &[]),
@@ -32,6 +32,7 @@ const PAGES: [(&str, &[&str]); 13] = [
 ];
 const PROFILE: &str = "mpirun mpisee ./app";
 const SCALING: &str = "mpisee --repeat 2 -o scaling/ -- mpirun mpisee ./app";
+const HISTORY: &str = "mpisee --repeat 2 -o history/a1b2c3d -- mpirun mpisee ./app";
 const RUNS: &str = "for name in before after; do mpisee --repeat 2 -o $name -- mpirun mpisee ./app; done";
 
 /// Words that begin a command that runs here.
