@@ -292,7 +292,7 @@ export interface Several {
   diff_arguments: string[];
   comparison: Comparison | null;
   without_comparison: string | null;
-  history: { histories: History[]; on_errors: string } | null;
+  history: { histories: History[]; error_rate: string } | null;
   groups: Group[];
   missing: Record<string, string>;
 }

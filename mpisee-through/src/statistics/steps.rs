@@ -45,7 +45,7 @@ pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
     let mut cuts = vec![0, entries.len()];
     let mut open = vec![(0, entries.len())];
     while let Some((from, to)) = open.pop() {
-        let found = cuts_of(&entries[from..to], limit);
+        let found = find_cuts(&entries[from..to], limit);
         let inner = found.iter().map(|at| from + at);
         let ends: Vec<usize> = [from].into_iter().chain(inner).chain([to]).collect();
         if !found.is_empty() {
@@ -58,7 +58,7 @@ pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
     for ends in cuts.windows(3) {
         let from = found.last().map_or(0, |&(at, _)| at);
         let part = &entries[from..ends[2]];
-        let split = clearest_of(part, &divisions(part.len())).filter(|split| split.is_step(part, limit));
+        let split = clearest_part(part, &divisions(part.len())).filter(|split| split.is_step(part, limit));
         found.extend(split.map(|split| (from + split.range.start, split.chance)));
     }
     // Levels end at the steps that were found at last.
@@ -69,10 +69,10 @@ pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
 }
 
 /// The places where a part is divided in two, or a part of it is set apart; nothing if neither is more than chance.
-fn cuts_of(part: &[Vec<f64>], limit: f64) -> Vec<usize> {
+fn find_cuts(part: &[Vec<f64>], limit: f64) -> Vec<usize> {
     let is_step = |split: &Split| split.is_step(part, limit);
-    let in_two = clearest_of(part, &divisions(part.len())).filter(is_step);
-    let split = in_two.or_else(|| clearest_of(part, &inner_parts(part.len())).filter(is_step));
+    let in_two = clearest_part(part, &divisions(part.len())).filter(is_step);
+    let split = in_two.or_else(|| clearest_part(part, &inner_parts(part.len())).filter(is_step));
     let ends = split.map(|split| [split.range.start, split.range.end]);
     ends.into_iter().flatten().filter(|&at| at < part.len()).collect()
 }
@@ -130,17 +130,17 @@ fn sides<V: Clone>(values: &[V], range: &Range<usize>) -> [Vec<V>; 2] {
 ///
 /// Ranks, as normal scores, give the stated probability for any distribution, as with heavy tails. Of few entries they tell
 /// little. Values tell more, and order guards them: all runs of the part are above, or below, all others.
-fn clearest_of(entries: &[Vec<f64>], parts: &[Range<usize>]) -> Option<Split> {
-    let by_ranks = clearest(&scores(entries), entries, parts, |_| true);
+fn clearest_part(entries: &[Vec<f64>], parts: &[Range<usize>]) -> Option<Split> {
+    let by_ranks = clearest_by(&scores(entries), entries, parts, |_| true);
     let is_positive = entries.iter().flatten().all(|&value| value > 0.0);
     let value = |runs: &Vec<f64>| if is_positive { median(runs).ln() } else { median(runs) };
     let values: Vec<f64> = entries.iter().map(value).collect();
-    let by_values = clearest(&values, entries, parts, |range| are_separate(entries, range));
+    let by_values = clearest_by(&values, entries, parts, |range| are_separate(entries, range));
     [by_ranks, by_values].into_iter().flatten().min_by(|one, other| one.chance.total_cmp(&other.chance))
 }
 
 /// The part with the largest t value of two samples with one variance.
-fn clearest(
+fn clearest_by(
     values: &[f64],
     entries: &[Vec<f64>],
     parts: &[Range<usize>],
@@ -174,10 +174,13 @@ fn chance_of_order(entries: &[Vec<f64>], range: &Range<usize>) -> f64 {
 
 /// Returns whether all runs of this part are below, or above, all others.
 fn are_separate(entries: &[Vec<f64>], range: &Range<usize>) -> bool {
-    let [part, others] = sides(entries, range).map(|side| {
-        let fold = |of: fn(f64, f64) -> f64, start| side.iter().flatten().copied().fold(start, of);
-        [fold(f64::min, f64::INFINITY), fold(f64::max, f64::NEG_INFINITY)]
-    });
+    let ends = |sides: [&[Vec<f64>]; 2]| {
+        let start = [f64::INFINITY, f64::NEG_INFINITY];
+        let widened = |ends: [f64; 2], run: &f64| [ends[0].min(*run), ends[1].max(*run)];
+        sides.into_iter().flatten().flatten().fold(start, widened)
+    };
+    let part = ends([&entries[range.clone()], &[]]);
+    let others = ends([&entries[..range.start], &entries[range.end..]]);
     part[1] < others[0] || others[1] < part[0]
 }
 

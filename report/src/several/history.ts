@@ -214,7 +214,7 @@ export function changesOver(view: SeveralView, at: number): Figure | null {
     id: chartId(view, "changed", at),
     title: `What changed, and since when${ofHistory(view, at)}`,
     short: shortTitle(view, "Changes", at, view.data.history!.histories.length),
-    lead: `${format.counted(changes.length, "lasting change")}. ${view.data.history!.on_errors}`,
+    lead: `${format.counted(changes.length, "lasting change")}. ${view.data.history!.error_rate}`,
     controls: [legend("", [[palette.longer, "for the worse"], [palette.shorter, "for the better"]])],
     draw: (width) => drawChanges(view, one, changes, width),
     unit: "a mark for each number that changed; up is an increase",

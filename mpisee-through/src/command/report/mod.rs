@@ -79,7 +79,7 @@ const STDOUT: &str = "-";
 /// Runs the command. A table that breaks off is in the report of a run as far as it goes, and an error after that.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     match (&args.history, &args.profiles[..], &args.after[..]) {
-        (Some(folder), ..) => of_history(args, folder),
+        (Some(folder), ..) => write_history(args, folder),
         (None, [profile], []) if !profile_folders::is_folder(profile) => of_one(args, profile),
         _ => of_several(args),
     }
@@ -117,9 +117,9 @@ fn of_several(args: &ReportArgs) -> Result<Outcome> {
 }
 
 /// Writes the page, and the sentences to standard output unless the page is there.
-fn of_history(args: &ReportArgs, folder: &Path) -> Result<Outcome> {
+fn write_history(args: &ReportArgs, folder: &Path) -> Result<Outcome> {
     let histories = Histories::read(folder)?;
-    let data = several::Several::of_history(folder, &histories);
+    let data = several::Several::from_history(folder, &histories);
     write(args, &page::page(&data, data.program())?)?;
     if !args.output.as_deref().is_some_and(is_stdout) {
         write_file(Path::new(STDOUT), log_text(&histories).as_bytes())?;

@@ -152,8 +152,8 @@ impl Several {
         })
     }
 
-    /// Of a history; its runs are one group without sentences of their own.
-    pub fn of_history(folder: &Path, histories: &Histories) -> Self {
+    /// Makes the page of a history; its runs are one group without sentences of their own.
+    pub fn from_history(folder: &Path, histories: &Histories) -> Self {
         let group = Group {
             name: "",
             arguments: vec!["--history".to_owned(), folder.display().to_string()],
@@ -167,7 +167,7 @@ impl Several {
             diff_arguments: Vec::new(),
             comparison: None,
             without_comparison: None,
-            history: Some(HistoryOutline::of(histories)),
+            history: Some(HistoryOutline::new(histories)),
             groups: vec![group],
             missing: BTreeMap::new(),
         }

@@ -119,7 +119,7 @@ pub struct Comparison<'s> {
 /// Runs the command.
 pub fn run(args: &RunsArgs) -> Result<Outcome> {
     if let Some(folder) = &args.history {
-        return answer_of_history(args, folder)?.write(&args.output);
+        return history_answer(args, folder)?.write(&args.output);
     }
     if args.table == Some(Table::Changes) {
         bail!("the table of changes is that of a history: use --history DIR");
@@ -169,7 +169,7 @@ pub fn run(args: &RunsArgs) -> Result<Outcome> {
 }
 
 /// The answer of `--history`.
-fn answer_of_history(args: &RunsArgs, folder: &Path) -> Result<Answer> {
+fn history_answer(args: &RunsArgs, folder: &Path) -> Result<Answer> {
     let histories = Histories::read(folder)?;
     let mut answer = histories.answer(&args.output);
     if let Some(table) = args.table {

@@ -87,7 +87,7 @@ impl Outline {
         let mut first_runs = BTreeMap::new();
         for (setting, runs) in (1..).zip(comparison.settings) {
             first_runs.insert(setting, outline.runs.len());
-            outline.runs.extend(runs.runs.iter().map(|run| OneRun::of(setting, run)));
+            outline.runs.extend(runs.runs.iter().map(|run| OneRun::new(setting, run)));
         }
         for (series, growing) in comparison.series.iter().zip(&comparison.growing) {
             let beyond = growing.runtime_beyond();
@@ -109,7 +109,7 @@ impl Outline {
 }
 
 impl OneRun {
-    fn of(setting: usize, run: &Run) -> Self {
+    fn new(setting: usize, run: &Run) -> Self {
         OneRun {
             profile: run.path.display().to_string(),
             setting,
@@ -127,8 +127,8 @@ impl OneRun {
 
 impl Outline {
     /// Runs alone, each with the number of its setting.
-    pub fn of_runs<'r>(runs: impl Iterator<Item = (usize, &'r Run)>) -> Self {
-        Outline { runs: runs.map(|(setting, run)| OneRun::of(setting, run)).collect(), ..Outline::default() }
+    pub fn from_runs<'r>(runs: impl Iterator<Item = (usize, &'r Run)>) -> Self {
+        Outline { runs: runs.map(|(setting, run)| OneRun::new(setting, run)).collect(), ..Outline::default() }
     }
 
     /// How many settings the runs have.

@@ -119,7 +119,7 @@ impl Histories {
     /// The runs alone, each with the number of its history.
     pub fn runs(&self) -> Outline {
         let numbered = (1..).zip(&self.all);
-        Outline::of_runs(
+        Outline::from_runs(
             numbered.flat_map(|(number, history)| history.runs().map(move |(_, run)| (number, run))),
         )
     }
@@ -147,7 +147,7 @@ impl Histories {
         }
     }
 
-    /// The names of the programs and the number of entries: `./app (20 entries)`.
+    /// Names of the programs, each once.
     pub fn program(&self) -> String {
         let mut names: Vec<String> = Vec::new();
         for history in &self.all {
@@ -222,7 +222,7 @@ fn nothing_to_compare(folder: &Path, single: &[Vec<Entry>]) -> String {
 impl History {
     fn new(mut entries: Vec<Entry>) -> Self {
         entries.sort_by(|one, other| one.start().cmp(other.start()));
-        let series = series::all(&entries);
+        let series = series::collect_series(&entries);
         History { entries, series }
     }
 
@@ -260,8 +260,16 @@ impl History {
                 format!("Since {label}, the MPI library is {after} (before {before}).")
             })
             .collect();
-        let limits = runs.iter().flat_map(|(_, run)| {
-            run.limits.iter().map(|limit| format!("In {}: {limit}", run.path.display()))
+        let mut limits: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+        for (_, run) in &runs {
+            run.limits.iter().for_each(|limit| limits.entry(limit).or_default().push(run));
+        }
+        let limits = limits.into_iter().map(|(limit, runs)| match runs.len() {
+            1 => format!("In {}: {limit}", runs[0].path.display()),
+            all => {
+                let more = count(all as u64 - 1, "more run");
+                format!("In {} and {more}: {limit}", runs[0].path.display())
+            }
         });
         let on_nccl = runs.iter().find_map(|(_, run)| run.on_nccl.clone());
         of_cores.into_iter().chain(on_nccl).chain(libraries).chain(limits).collect()

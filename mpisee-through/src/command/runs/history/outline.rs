@@ -1,6 +1,6 @@
 //! The report's parts for a history beside the tables: titles, sentences, and the names of the series.
 
-use super::sentences::{on_errors, part_text};
+use super::sentences::{error_rate_sentence, part_text};
 use super::series::{Quantity, Series, Steps};
 use super::{Histories, History};
 use serde::Serialize;
@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct HistoryOutline {
     histories: Vec<OneHistory>,
     /// The sentence on the error rate.
-    on_errors: String,
+    error_rate: String,
 }
 
 /// A history; its number is its place, from 1 on.
@@ -36,25 +36,28 @@ struct OneSeries {
 }
 
 impl HistoryOutline {
-    /// Of what `runs --history` says.
-    pub fn of(all: &Histories) -> Self {
-        HistoryOutline { histories: all.all.iter().map(OneHistory::of).collect(), on_errors: on_errors() }
+    /// Outlines all histories.
+    pub fn new(all: &Histories) -> Self {
+        HistoryOutline {
+            histories: all.all.iter().map(OneHistory::new).collect(),
+            error_rate: error_rate_sentence(),
+        }
     }
 }
 
 impl OneHistory {
-    fn of(history: &History) -> Self {
+    fn new(history: &History) -> Self {
         OneHistory {
             title: history.title(),
             sentences: history.sentences(),
             entries: history.entries.iter().map(|entry| entry.label.clone()).collect(),
-            series: history.series.iter().map(OneSeries::of).collect(),
+            series: history.series.iter().map(OneSeries::new).collect(),
         }
     }
 }
 
 impl OneSeries {
-    fn of(series: &Series) -> Self {
+    fn new(series: &Series) -> Self {
         let [comm, call] = series.names().map(str::to_owned);
         let what = match (series.quantity, &series.part) {
             (Quantity::Wall, _) => "Wall time",

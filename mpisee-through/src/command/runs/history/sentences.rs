@@ -17,7 +17,9 @@ impl History {
             let steps: Vec<(&Series, &Step)> = self
                 .series
                 .iter()
-                .filter_map(|series| Some((series, series.found().iter().find(|step| step.at == at)?)))
+                .filter_map(|series| {
+                    Some((series, series.lasting_changes().iter().find(|step| step.at == at)?))
+                })
                 .collect();
             let mut explained: Vec<(Part, Quantity)> = Vec::new();
             for (series, step) in steps {
@@ -53,8 +55,10 @@ impl History {
 
     /// `Since a1b2c3d, MPI time is 31 % longer (from 1.20 s to 1.57 s): MPI_Allreduce on W explains 0.33 s.`
     fn sentence(&self, series: &Series, step: &Step, by: Option<&(Part, f64)>) -> String {
-        let by = by.map(|(part, change)| explains(part, series.quantity, change.abs())).unwrap_or_default();
-        format!("Since {}, {}{by}.", self.entries[step.at].label, changed(series, step))
+        let by = by
+            .map(|(part, change)| explanation_text(part, series.quantity, change.abs()))
+            .unwrap_or_default();
+        format!("Since {}, {}{by}.", self.entries[step.at].label, change_text(series, step))
     }
 }
 
@@ -67,7 +71,8 @@ pub fn part_text((comm, call): &Part) -> String {
     }
 }
 
-fn explains(part: &Part, quantity: Quantity, change: f64) -> String {
+/// `: MPI_Allreduce on W explains 300 ms`
+fn explanation_text(part: &Part, quantity: Quantity, change: f64) -> String {
     let amount = match quantity {
         Quantity::Calls => count(change.round() as u64, "call"),
         other => other.text(change),
@@ -76,7 +81,7 @@ fn explains(part: &Part, quantity: Quantity, change: f64) -> String {
 }
 
 /// `MPI time is 31 % longer (from 1.20 s to 1.57 s)`
-fn changed(series: &Series, step: &Step) -> String {
+fn change_text(series: &Series, step: &Step) -> String {
     let &Step { before, after, .. } = step;
     let text = |number: f64| series.quantity.text(number);
     let part = series.part.as_ref().map(part_text);
@@ -119,7 +124,7 @@ fn per_cent(share: f64) -> String {
 }
 
 /// The sentence on the error rate.
-pub fn on_errors() -> String {
+pub fn error_rate_sentence() -> String {
     format!(
         "Changes of times are tested: at most {:.0} % of histories without a change show one.",
         100.0 * FALSE_STEPS

@@ -101,8 +101,8 @@ impl Series {
         Spread::of(&self.values[entry])
     }
 
-    /// The lasting changes that were found.
-    pub fn found(&self) -> &[Step] {
+    /// Steps that were read off or tested.
+    pub fn lasting_changes(&self) -> &[Step] {
         match &self.steps {
             Steps::Exact(steps) | Steps::Noisy(steps) => steps,
             Steps::TooFewRuns => &[],
@@ -131,7 +131,7 @@ fn number(run: &Run, quantity: Quantity, part: Option<&Part>) -> Option<f64> {
 }
 
 /// The series of entries, without their steps: of the whole run, then of operations by their time.
-pub fn all(entries: &[Entry]) -> Vec<Series> {
+pub fn collect_series(entries: &[Entry]) -> Vec<Series> {
     let of_run = [Quantity::Wall, Quantity::Time, Quantity::Efficiency, Quantity::Calls, Quantity::Bytes];
     let mut series: Vec<Series> =
         of_run.into_iter().filter_map(|quantity| Series::new(entries, quantity, None)).collect();

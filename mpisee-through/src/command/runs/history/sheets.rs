@@ -1,7 +1,7 @@
 //! The tables of a history.
 
 use super::History;
-use super::sentences::on_errors;
+use super::sentences::error_rate_sentence;
 use super::series::{Quantity, Series};
 use crate::sheet::{self, Head, Sheet, Value};
 
@@ -76,7 +76,7 @@ pub fn changes(all: &[History]) -> Sheet {
         let mut steps: Vec<_> = history
             .series
             .iter()
-            .flat_map(|series| series.found().iter().map(move |step| (series, step)))
+            .flat_map(|series| series.lasting_changes().iter().map(move |step| (series, step)))
             .collect();
         steps.sort_by_key(|(_, step)| std::cmp::Reverse(step.at));
         rows.extend(steps.into_iter().map(|(series, step)| {
@@ -114,7 +114,8 @@ pub fn table(history: &History) -> Sheet {
         row.extend(of_run.iter().map(|series| {
             series.map_or(Value::Nothing, |series| series.quantity.value(series.spread(at).median))
         }));
-        let is_changed = history.series.iter().any(|series| series.found().iter().any(|step| step.at == at));
+        let is_changed =
+            history.series.iter().any(|series| series.lasting_changes().iter().any(|step| step.at == at));
         row.push(if is_changed { CHANGED } else { "" }.into());
         row
     };
@@ -129,5 +130,5 @@ const CHANGED: &str = "*";
 
 /// The sentences below the tables.
 pub fn closing() -> String {
-    format!("{CHANGED} marks entries since which a number has changed. {}\n", on_errors())
+    format!("{CHANGED} marks entries since which a number has changed. {}\n", error_rate_sentence())
 }
