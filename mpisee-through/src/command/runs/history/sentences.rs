@@ -126,7 +126,7 @@ fn per_cent(share: f64) -> String {
 /// The sentence on the error rate.
 pub fn error_rate_sentence() -> String {
     format!(
-        "Changes of times are tested: at most {:.0} % of histories without a change show one.",
+        "Changes of times are tested: at most {:.0} % of histories of independent runs show a false one.",
         100.0 * FALSE_STEPS
     )
 }
