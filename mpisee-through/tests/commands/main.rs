@@ -9,6 +9,7 @@ mod efficiency;
 mod errors;
 mod export;
 mod filters;
+mod formats;
 mod golden;
 mod gpu;
 mod gpu_records;
