@@ -146,22 +146,45 @@ fn clearest_by(
     parts: &[Range<usize>],
     is_allowed: impl Fn(&Range<usize>) -> bool,
 ) -> Option<Split> {
+    let sums = Sums::new(values);
     let allowed = parts.iter().filter(|range| is_allowed(range));
     let (t, range) = allowed
-        .filter_map(|range| Some((t_value(values, range)?, range)))
+        .filter_map(|range| Some((sums.t_value(range)?, range)))
         .max_by(|one, other| one.0.total_cmp(&other.0))?;
     let chance = student_chance(t, (values.len() - 2) as f64).max(chance_of_order(entries, range));
     Some(Split { range: range.clone(), chance: (TESTS * parts.len() as f64 * chance).min(1.0) })
 }
 
-fn t_value(values: &[f64], range: &Range<usize>) -> Option<f64> {
-    let [part, others] = sides(values, range);
-    let means = [&part, &others].map(|side| mean(side));
-    let squares = |side: &[f64], mean: f64| side.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    let variance = (squares(&part, means[0]) + squares(&others, means[1])) / (values.len() - 2) as f64;
-    let error = (variance * (1.0 / part.len() as f64 + 1.0 / others.len() as f64)).sqrt();
-    let difference = (means[1] - means[0]).abs();
-    (difference > 0.0).then(|| difference / error)
+/// Sums of the first values, of which any part has its sums at once. The values are less their mean, which keeps digits.
+struct Sums {
+    sums: Vec<f64>,
+    squares: f64,
+}
+
+impl Sums {
+    fn new(values: &[f64]) -> Self {
+        let mean = mean(values);
+        let mut sums = vec![0.0];
+        let mut sum = 0.0;
+        sums.extend(values.iter().map(|value| {
+            sum += value - mean;
+            sum
+        }));
+        Sums { sums, squares: values.iter().map(|value| (value - mean).powi(2)).sum() }
+    }
+
+    /// The difference of a part and the others by its error; nothing if they do not differ.
+    fn t_value(&self, range: &Range<usize>) -> Option<f64> {
+        let all = self.sums.len() - 1;
+        let (part, others) = (range.len() as f64, (all - range.len()) as f64);
+        let sum = self.sums[range.end] - self.sums[range.start];
+        let difference = (sum / part - (self.sums[all] - sum) / others).abs();
+        // Sums of squares around both means: those around the mean of all, less that of the difference.
+        let between = difference.powi(2) * part * others / all as f64;
+        let variance = (self.squares - between).max(0.0) / (all - 2) as f64;
+        let error = (variance * (1.0 / part + 1.0 / others)).sqrt();
+        (difference > 0.0).then(|| difference / error)
+    }
 }
 
 /// The probability that chance separates all runs of this part from the others.
