@@ -9,7 +9,7 @@ use std::process::Command;
 
 /// The version of all parts.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const CARGO_DENY: &str = "cargo-deny@0.18.9";
+const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
 /// Checks this checkout, packs it in `target/release-VERSION`, and prints what is left to do.
 pub fn release(fetch: bool) -> Result<()> {
