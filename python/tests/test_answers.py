@@ -109,6 +109,7 @@ def test_a_run_gives_its_profile(recorded: Path, through: str, tmp_path: Path, m
     assert mpisee.run([str(stand_in), "app"], output=tmp_path / "b.mpisee").directory == tmp_path / "b.mpisee"
     fails("is there already", lambda: mpisee.run(["mpisee", "app"], output="b.mpisee"))
     fails("'true' has left no profile 'run-3.mpisee'", lambda: mpisee.run(["true"]))
+    fails("the command is a text", lambda: mpisee.run("mpirun mpisee ./app"))
     fails("no backend 'panda'", lambda: mpisee.run(["mpisee", "app"], backend="panda"))
     with pytest.raises(subprocess.CalledProcessError):
         mpisee.run(["mpisee", "bad"])

@@ -68,6 +68,15 @@ pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
     Some(steps.map(|((&(at, chance), from), &to)| step(entries, [from, at, to], chance)).collect())
 }
 
+/// The clearest step of a noisy number of at least this size, where chance makes one as clear with this probability at most:
+/// for numbers without a step that is certain.
+pub fn possible_step(entries: &[Vec<f64>], limit: f64, smallest: f64) -> Option<Step> {
+    let split = clearest_part(entries, &divisions(entries.len()))?;
+    let step = step(entries, [0, split.range.start, entries.len()], split.chance);
+    let is_large = (step.after - step.before).abs() >= smallest * step.before.abs();
+    (is_large && step.chance <= limit).then_some(step)
+}
+
 /// The places where a part is divided in two, or a part of it is set apart; nothing if neither is more than chance.
 fn find_cuts(part: &[Vec<f64>], limit: f64) -> Vec<usize> {
     let is_step = |split: &Split| split.is_step(part, limit);

@@ -221,6 +221,8 @@ def run_profiled(
     command: Sequence[Union[str, "os.PathLike[str]"]], output: Union[str, "os.PathLike[str]", None]
 ) -> Path:
     """Runs a command with ``mpisee`` in it, and returns where its profile is."""
+    if isinstance(command, (str, bytes)):
+        raise ProfileError('the command is a text; give its words, as in: mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])')
     words = [os.fspath(word) for word in command]
     profile = Path(output) if output is not None else _unused("run")
     if profile.exists():
@@ -231,8 +233,8 @@ def run_profiled(
     subprocess.run(words, env=environment, check=True)
     if not profile.exists():
         raise ProfileError(
-            f"'{' '.join(words)}' has left no profile '{profile}'; put mpisee before the program, as in: "
-            'mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])'
+            f"'{' '.join(words)}' has left no profile '{profile}'; put mpisee before the program, without --output "
+            'and --repeat, as in: mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])'
         )
     return profile
 

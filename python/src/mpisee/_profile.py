@@ -410,7 +410,8 @@ def run(
 
     ``command`` is that of a shell, with ``mpisee`` before the program: ``["mpirun", "-n", "4", "mpisee", "./app"]``.
     ``output`` is the profile's name, else the first of run.mpisee, run-2.mpisee and so on that is free. A program that
-    fails is a ``subprocess.CalledProcessError``; its profile is there all the same.
+    fails is a ``subprocess.CalledProcessError``. Its profile is there all the same, and ``mpisee-through recover`` has what
+    killed ranks left.
     """
     _known(backend)
     return _open(run_profiled(command, output), backend)

@@ -1,6 +1,7 @@
 //! The checks, each a line with the finding and the remedy.
 
 use super::Check;
+use super::interpreter::is_python;
 use crate::choose::{Facts, Message, Reason, needs_mpi, note};
 use crate::cli::Run;
 use crate::environment::Hint;
@@ -65,8 +66,8 @@ pub fn program(program: &Program) -> Check {
 }
 
 /// The MPI that the program will load, and how that is known.
-pub fn mpi(kind: &ProgramKind, hint: Option<&Hint>) -> Check {
-    match (linked(kind), hint) {
+pub fn mpi(program: &Program, hint: Option<&Hint>) -> Check {
+    match (linked(&program.kind), hint) {
         (Some(library), _) => match &library.path {
             Some(path) => {
                 Check::ok("MPI", format!("{}, with which the program is linked", real(path).display()))
@@ -80,7 +81,14 @@ pub fn mpi(kind: &ProgramKind, hint: Option<&Hint>) -> Check {
                 "load the module of that MPI, or set LD_LIBRARY_PATH",
             ),
         },
-        (None, Some(hint)) => Check::ok("MPI", format!("{}, if the program loads it", by_launcher(hint))),
+        (None, Some(hint)) if is_python(&program.path) => {
+            Check::ok("MPI", format!("{}, if the program loads it", by_launcher(hint)))
+        }
+        (None, Some(hint)) => Check::note(
+            "MPI",
+            format!("{}, and the program is not linked with one", by_launcher(hint)),
+            "name the program that calls MPI, or see whether a short run leaves a profile",
+        ),
         (None, None) => Check::note(
             "MPI",
             "unknown: the program is not linked with one, and no launcher started this",
@@ -159,9 +167,13 @@ pub fn library(
     }
 }
 
-/// Whether the program's MPI is that of the launcher; nothing to say if one is unknown.
-pub fn agreement(kind: &ProgramKind, hint: Option<&Hint>) -> Option<Check> {
-    let (linked, hint) = (linked(kind)?, hint?);
+/// Whether the launcher is that of the program's MPI; nothing for a program whose MPI is unknown.
+pub fn launcher_of_program(kind: &ProgramKind, hint: Option<&Hint>) -> Option<Check> {
+    let linked = linked(kind)?;
+    let Some(hint) = hint else {
+        let found = "none started this, so a run has 1 rank";
+        return Some(Check::note("launcher", found, "`mpirun -n 2 mpisee doctor PROGRAM`"));
+    };
     let family = match linked.soname.as_str() {
         "libmpi.so.40" => Family::OpenMpi,
         name if name.ends_with(".so.12") => Family::Mpich,

@@ -39,7 +39,7 @@ fn name_in(script: &Path) -> Option<OsString> {
 }
 
 /// `python`, `python3`, `python3.11`.
-fn is_python(path: &Path) -> bool {
+pub fn is_python(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let version = name.strip_prefix("python");
     version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))

@@ -134,12 +134,12 @@ fn program_checks(
     let executed = executed.as_ref().unwrap_or(&program);
     let facts = facts(installation, run, &program, hint.as_ref(), options);
     let chosen = choose(&facts);
-    let mpi = checks::static_mpi(executed).unwrap_or_else(|| checks::mpi(&executed.kind, hint.as_ref()));
+    let mpi = checks::static_mpi(executed).unwrap_or_else(|| checks::mpi(executed, hint.as_ref()));
     let library = checks::library(&facts, &chosen, run, installation);
     // Where no library fits anyway, the MPI does not matter.
     checks.extend(Some(mpi).filter(|it| it.outcome != Outcome::Note || library.outcome != Outcome::Fails));
     checks.push(library);
-    checks.extend(checks::agreement(&program.kind, hint.as_ref()));
+    checks.extend(checks::launcher_of_program(&program.kind, hint.as_ref()));
     // Python itself may be a script that looks for another one.
     let mut pythons = [&program, executed].into_iter();
     checks.extend(pythons.find_map(|it| interpreter::python(&it.path, &it.kind, hint.as_ref())));

@@ -94,6 +94,32 @@ fn planted_steps_are_found_at_their_entry() {
 }
 
 #[test]
+fn a_step_that_one_slow_run_hides_is_possible() {
+    let before = [[0.107, 0.109, 1.34], [0.106, 0.110, 0.108], [0.107, 0.105, 0.112], [0.111, 0.108, 0.107]];
+    let after = [[0.234, 0.231, 0.240], [0.232, 0.229, 0.233], [0.222, 0.235, 0.236]];
+    let entries: Vec<Vec<f64>> =
+        before.iter().chain([&before[1]]).chain(&after).map(|it| it.to_vec()).collect();
+    assert!(noisy_steps(&entries, LIMIT / 8.0).is_none_or(|steps| steps.is_empty()));
+    let step = possible_step(&entries, 0.05, 0.2).unwrap();
+    assert_eq!((step.at, step.to), (5, 8));
+    assert!((step.after / step.before - 2.15).abs() < 0.05, "{step:?}");
+    assert_eq!(possible_step(&entries, 0.05, 1.5), None);
+}
+
+#[test]
+fn noise_has_a_possible_step_in_at_most_five_per_cent_of_histories() {
+    for (name, noise) in NOISES {
+        let is_possible = |seed: &u64| {
+            let random = &mut Random::new(*seed);
+            let entries = history(8, |_| (0..3).map(|_| noise(random)).collect());
+            possible_step(&entries, 0.05, 0.0).is_some()
+        };
+        let found = (1..=1000).filter(is_possible).count();
+        assert!(found <= 50, "{name}: {found}");
+    }
+}
+
+#[test]
 fn a_step_up_and_one_down_have_their_levels() {
     let mut random = Random::new(7);
     let level = |entry| if (6..13).contains(&entry) { 1.5 } else { 1.0 };

@@ -37,6 +37,16 @@ impl History {
             }
         }
         let has_any = !sentences.is_empty();
+        sentences.extend(self.series.iter().find_map(|series| {
+            let step = series.uncertain_change()?;
+            let label = &self.entries[step.at].label;
+            let chance = per_cent(step.chance);
+            Some(format!(
+                "Not certain: since {label}, {}. Without a change, at most {chance} of histories look so. Add runs \
+                 to tell.",
+                change_text(series, &step)
+            ))
+        }));
         let too_few = self.series.iter().any(|series| series.steps == Steps::TooFewRuns);
         let entries = count_of(self.entries.len() as u64, "entry", "entries");
         let what = if too_few { " of calls or bytes" } else { "" };

@@ -4,7 +4,7 @@ use super::super::sums::{Part, Run};
 use super::Entry;
 use crate::sheet::Value;
 use crate::statistics::Spread;
-use crate::statistics::steps::{Step, exact_steps, level, noisy_steps};
+use crate::statistics::steps::{Step, exact_steps, level, noisy_steps, possible_step};
 use crate::units::{human_bytes, large_count, time};
 use std::collections::BTreeSet;
 
@@ -107,6 +107,15 @@ impl Series {
             Steps::Exact(steps) | Steps::Noisy(steps) => steps,
             Steps::TooFewRuns => &[],
         }
+    }
+
+    /// A large step of a number of the whole run that is not certain, where no step is.
+    pub fn uncertain_change(&self) -> Option<Step> {
+        const CHANCE: f64 = 0.05;
+        const LARGE: f64 = 0.2;
+        let is_open = self.part.is_none() && !matches!(self.steps, Steps::Exact(_));
+        let is_open = is_open && self.lasting_changes().is_empty();
+        is_open.then(|| possible_step(&self.values, CHANCE, LARGE)).flatten()
     }
 
     /// Communicator and operation; empty for the whole run.
