@@ -48,30 +48,46 @@ fn is_replaced(finished: &Finished) -> bool {
     }
 }
 
+/// Runs the program until its counts are right, five times at most. New code is noticed in a call that waits, and whose path is taken:
+/// on a busy machine that may be a later one.
+fn assert_once(mpi: &Mpi, what: &str, most: &str, is_right: impl Fn(&Finished) -> bool) {
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        let finished = swapped(mpi, what, most);
+        if is_right(&finished) {
+            return;
+        }
+        seen.push(counted(&finished, "MPI_Allreduce"));
+    }
+    panic!("{seen:?}");
+}
+
 #[case]
 fn all_operations_of_one_call_are_at_the_new_library(mpi: &Mpi) {
-    let finished = swapped(mpi, "operations", "4096");
-    // The call in which it is noticed is at the first one's site, and so are those before it that were short since rank 0 lacked a core.
-    let late = if is_replaced(&finished) { FEW } else { 0 };
-    let first = counted(&finished, "MPI_Allreduce")["first"];
-    assert!((CALLS..=CALLS + late).contains(&first), "{first}");
-    let of_second_operation = counted(&finished, "MPI_Reduce_scatter_block");
-    assert_eq!(of_second_operation, BTreeMap::from([("first", CALLS), ("second", CALLS)]));
+    assert_once(mpi, "operations", "4096", |finished| {
+        // The call in which it is noticed is at the first one's site.
+        let late = if is_replaced(finished) { FEW } else { 0 };
+        let first = counted(finished, "MPI_Allreduce")["first"];
+        let of_second_operation = counted(finished, "MPI_Reduce_scatter_block");
+        (CALLS..=CALLS + late).contains(&first)
+            && of_second_operation == BTreeMap::from([("first", CALLS), ("second", CALLS)])
+    });
 }
 
 #[case]
 fn libraries_in_turns_have_one_site_each(mpi: &Mpi) {
-    // Enough for the program's own, and not for one more in each round.
-    let finished = swapped(mpi, "rounds", "16");
-    let calls = counted(&finished, "MPI_Allreduce");
-    assert_eq!(calls.values().sum::<u64>(), ROUNDS * CALLS, "{calls:?}");
-    assert!(!calls.contains_key("none"), "{calls:?}");
-    // In each round the call in which it is noticed is at the other one's site.
     let half = ROUNDS / 2 * CALLS;
-    let late = if is_replaced(&finished) { ROUNDS / 2 } else { 0 };
-    assert!(calls.values().all(|calls| calls.abs_diff(half) <= late), "{calls:?}");
-    let sites = all::<SiteRow>(&finished.directory());
-    assert!(sites.iter().filter(|row| row.module.ends_with("first")).count() <= 1, "{sites:?}");
+    // Enough for the program's own, and not for one more in each round.
+    assert_once(mpi, "rounds", "16", |finished| {
+        let calls = counted(finished, "MPI_Allreduce");
+        assert_eq!(calls.values().sum::<u64>(), ROUNDS * CALLS, "{calls:?}");
+        assert!(!calls.contains_key("none"), "{calls:?}");
+        let sites = all::<SiteRow>(&finished.directory());
+        assert!(sites.iter().filter(|row| row.module.ends_with("first")).count() <= 1, "{sites:?}");
+        // In each round the call in which it is noticed is at the other one's site.
+        let late = if is_replaced(finished) { ROUNDS / 2 } else { 0 };
+        calls.values().all(|calls| calls.abs_diff(half) <= late)
+    });
 }
 
 #[case]
@@ -87,14 +103,16 @@ fn a_library_in_a_namespace_of_its_own_has_sites(mpi: &Mpi) {
 
 #[case]
 fn made_code_in_place_of_a_library_is_at_no_site(mpi: &Mpi) {
-    let finished = swapped(mpi, "made", "4096");
-    let calls = counted(&finished, "MPI_Allreduce");
-    if is_replaced(&finished) {
-        // The calls in which it is noticed are at the site of the code before.
-        assert_eq!(calls.values().sum::<u64>(), 3 * CALLS, "{calls:?}");
-        assert!(calls["none"].abs_diff(CALLS) <= FEW, "{calls:?}");
-    } else {
-        assert!(calls.values().sum::<u64>() >= 2 * CALLS, "{calls:?}");
-        assert!(calls["first"] >= 2 * CALLS, "{calls:?}");
-    }
+    assert_once(mpi, "made", "4096", |finished| {
+        let calls = counted(finished, "MPI_Allreduce");
+        let sum: u64 = calls.values().sum();
+        if is_replaced(finished) {
+            // The calls in which it is noticed are at the site of the code before.
+            assert_eq!(sum, 3 * CALLS, "{calls:?}");
+            calls.get("none").is_some_and(|calls| calls.abs_diff(CALLS) <= FEW)
+        } else {
+            assert!(sum >= 2 * CALLS, "{calls:?}");
+            calls["first"] >= 2 * CALLS
+        }
+    });
 }
