@@ -1,4 +1,4 @@
-"""What the examples in the package's documentation take as given."""
+"""Names for the examples in the package's documentation."""
 
 from __future__ import annotations
 

@@ -100,6 +100,9 @@ def test_a_run_gives_its_profile(recorded: Path, through: str, tmp_path: Path, m
         f"shutil.copytree({str(recorded)!r}, os.environ['MPISEE_OUTPUT'])\nsys.exit(sys.argv[1:] == ['bad'])\n"
     )
     stand_in.chmod(0o755)
+    # A launcher of the same folder is not the one that a shell would start.
+    (tmp_path / "env").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "env").chmod(0o755)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mpisee-through").symlink_to(through)
     monkeypatch.setenv("MPISEE_THROUGH", str(tmp_path / "mpisee-through"))

@@ -1,4 +1,4 @@
-"""What the commands of mpisee-through find in profiles, as data: the program answers, so numbers are those that it shows."""
+"""Results of the commands of mpisee-through, as data. The program itself answers, so numbers are those that it prints."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def program(name: str) -> str:
 
 
 class Answer:
-    """What a command finds: tables of rows, and facts beside them.
+    """The result of a command: tables of rows, and facts beside them.
 
     >>> waits = mpisee.load(heat).waits(call="allreduce")
     >>> waits.rows[0]["comm"], waits.rows[0]["rank"]
@@ -227,8 +227,9 @@ def run_profiled(
     profile = Path(output) if output is not None else _unused("run")
     if profile.exists():
         raise ProfileError(f"'{profile}' is there already; name another output, or remove it")
-    # The command may name the program in any way, so the profile's name comes beside it.
-    search = os.path.dirname(program("mpisee")) + os.pathsep + os.environ.get("PATH", os.defpath)
+    # The command may name the program in any way, so the profile's name comes beside it. The folder of mpisee
+    # comes last, so that the launcher is the one that the shell would start.
+    search = os.environ.get("PATH", os.defpath) + os.pathsep + os.path.dirname(program("mpisee"))
     environment = {**os.environ, "PATH": search, "MPISEE_OUTPUT": str(profile.absolute())}
     subprocess.run(words, env=environment, check=True)
     if not profile.exists():

@@ -261,7 +261,7 @@ class Profile(Generic[Frame]):
         return self.table("offsets")
 
     def answer(self, command: str, **options: Option) -> Answer:
-        """What a command of mpisee-through finds in this profile; its options by their long names."""
+        """The result of a command of mpisee-through about this profile; its options by their long names."""
         if any(self.directory.glob("*.parquet")):
             raise ProfileError(f"'{self.directory}' has tables that were exported; answers need the profile itself")
         return answer(command, self.directory, **options)
@@ -271,7 +271,7 @@ class Profile(Generic[Frame]):
         return self.answer("summary", **options)
 
     def advise(self, **options: Option) -> Answer:
-        """What costs most, with causes and what to try."""
+        """The findings with most time, with causes and remedies."""
         return self.answer("advise", **options)
 
     def efficiency(self, **options: Option) -> Answer:

@@ -148,7 +148,7 @@ fn the_module_file_for_tcl_adds_the_folders_of_its_installation() {
     let Some(mut tclsh) = program("tclsh") else { return };
     let (folder, top) = unpacked();
     let script = folder.path().join("evaluate.tcl");
-    // What a module command defines before it reads a module file.
+    // Definitions that a module command makes before it reads a module file.
     let text = "proc module-whatis {text} {}\n\
                 proc prepend-path {name value} { puts \"$name=$value\" }\n\
                 proc append-path {name value} { puts \"$name+=$value\" }\n\
@@ -174,7 +174,7 @@ fn the_module_file_for_lua_adds_the_folders_of_its_installation() {
         assert!(text.contains(&format!("prepend_path(\"{name}\", pathJoin(root, \"{below}\"))")), "{text}");
     }
     let Some(mut lua) = ["lua", "lua5.4", "lua5.3", "lua5.1"].into_iter().find_map(program) else { return };
-    // What Lmod defines before it reads a module file.
+    // Definitions that Lmod makes before it reads a module file.
     let before = "function whatis() end\n\
                   function myFileName() return arg[1] end\n\
                   function pathJoin(a, b) return a .. '/' .. b end\n\

@@ -255,7 +255,7 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// What was seen.
+    /// The cause.
     pub fn finding(&self) -> String {
         let program = self.program.display();
         let names = self.names();
@@ -297,7 +297,7 @@ impl Message<'_> {
         }
     }
 
-    /// What to do.
+    /// The remedy.
     pub fn remedy(&self) -> String {
         let program = self.program.display();
         match self.reason {

@@ -167,7 +167,7 @@ pub fn library(
     }
 }
 
-/// Whether the launcher is that of the program's MPI; nothing for a program whose MPI is unknown.
+/// Compares the launcher with the program's MPI; nothing for a program whose MPI is unknown.
 pub fn launcher_of_program(kind: &ProgramKind, hint: Option<&Hint>) -> Option<Check> {
     let linked = linked(kind)?;
     let Some(hint) = hint else {

@@ -47,7 +47,7 @@ fn history(entries: usize, mut of_entry: impl FnMut(usize) -> Vec<f64>) -> Vec<V
     (0..entries).map(&mut of_entry).collect()
 }
 
-/// Histories with a step, of so many.
+/// The number of histories with a step.
 fn with_steps(histories: u64, mut of: impl FnMut(&mut Random) -> Vec<Vec<f64>>) -> usize {
     let has_step =
         |seed: &u64| noisy_steps(&of(&mut Random::new(*seed)), LIMIT).is_some_and(|steps| !steps.is_empty());

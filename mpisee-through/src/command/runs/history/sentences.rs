@@ -7,7 +7,7 @@ use crate::statistics::steps::Step;
 use crate::units::{count, count_of};
 
 impl History {
-    /// The lasting changes, the newest first, and what cannot be told.
+    /// The lasting changes, the newest first, then a change that is not certain, and a lack of runs.
     pub fn sentences(&self) -> Vec<String> {
         if self.entries.len() < 2 {
             return vec!["One entry so far: changes show from two entries on.".to_owned()];
