@@ -16,7 +16,7 @@ use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
 use crate::mpi::compatibility;
 use crate::mpi::query;
-use crate::recording::gpu_time;
+use crate::recording::{gpu_time, polls};
 use crate::state::cpu;
 use crate::state::gpu::{devices, tracer};
 use crate::state::process;
@@ -68,6 +68,7 @@ use tree::Tree;
 pub fn write_profile() {
     let Some(world) = world::world() else { return };
     let _held = hold();
+    polls::release_own();
     if let Some(note) = run_json::open_sessions() {
         world.segment.log(&Fact::Note.record(note));
     }
@@ -188,6 +189,7 @@ fn is_of_process(world: &World) -> bool {
 
 /// Ends the counts of a process that does not end MPI.
 fn arrive(world: &World) {
+    polls::release_own();
     let end = end_of(world);
     if !has_memory(LEAST_MEMORY) {
         return node::leave_without_memory(world, end);

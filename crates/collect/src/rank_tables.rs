@@ -13,18 +13,18 @@ use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::nccl::Pair;
 use mpisee_profile::rows::{
-    CallRow, CommRow, Cpus, NcclPeerRow, NcclTimeRow, OutsideRow, PeerRow, RankRow, RegionRow, Seconds,
-    VariableRow,
+    CallRow, CommRow, Cpus, Memory, NcclPeerRow, NcclTimeRow, OutsideRow, PeerRow, RankRow, RegionRow,
+    Seconds, VariableRow,
 };
 use mpisee_profile::segment::device_fact::DeviceFact;
-use mpisee_profile::segment::key::{CallKey, GpuTimeKey, Meaning, PeerKey, class_bounds};
-use mpisee_profile::segment::layout::{call, gpu_time, peer, region, variable};
+use mpisee_profile::segment::key::{CallKey, GpuTimeKey, Meaning, PeerKey, PollErrorKey, class_bounds};
+use mpisee_profile::segment::layout::{call, gpu_time, peer, poll_error, region, variable};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
 use mpisee_profile::writer::Begin;
 use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, SiteId, Ticks, WorldRank};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 /// The table rows of one rank.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl<F: Form> RankTables<F> {
         compared_at: Option<Moment>,
         is_reported: impl Fn(&Communicator, &str) -> bool,
     ) -> Self {
-        let rows = Rows {
+        let mut rows = Rows {
             snapshot,
             names: names(snapshot),
             paths: region_paths(snapshot),
@@ -117,6 +117,7 @@ impl<F: Form> RankTables<F> {
             site_ids: snapshot.site_ids(),
             seconds: seconds_per_tick(snapshot, end),
             end: end.ticks,
+            poll_errors: HashMap::new(),
         };
         let by_site = snapshot.counters_by_site(&rows.site_ids);
         let (mut calls, mut peers, mut outside, mut nccl_peers) = (vec![], vec![], vec![], vec![]);
@@ -139,6 +140,9 @@ impl<F: Form> RankTables<F> {
                     variables.extend(rows.variable(number, region, values));
                 }
                 Some(Meaning::GpuTime(key)) => nccl_times.extend(rows.nccl_time(key, values)),
+                Some(Meaning::PollError(error)) => {
+                    rows.poll_errors.insert(error, values);
+                }
                 _ => {}
             }
         }
@@ -192,6 +196,8 @@ struct Rows<'a, F> {
     seconds: F,
     /// The moment of the snapshot.
     end: Ticks,
+    /// The errors of the times of polls.
+    poll_errors: HashMap<PollErrorKey, &'a [u64; 6]>,
 }
 
 impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
@@ -285,7 +291,18 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             time_s: (self.seconds)(Ticks::new(values[call::TICKS])),
             min_s: (self.seconds)(Ticks::new(values[call::SHORTEST_PLUS_1].saturating_sub(1))),
             max_s: (self.seconds)(Ticks::new(values[call::LONGEST])),
+            time_error_s: self.poll_error(key).map(&self.seconds),
         }
+    }
+
+    /// Half of the 95 % interval of the time of calls of which not all were timed.
+    fn poll_error(&self, key: CallKey) -> Option<Ticks> {
+        let CallKey { communicator, region, operation, size_class: 0, memory: Memory::Host } = key else {
+            return None;
+        };
+        let values = self.poll_errors.get(&PollErrorKey { communicator, region, operation })?;
+        let error = 1.96 * (values[poll_error::VARIANCE] as f64).sqrt() + values[poll_error::DOUBT] as f64;
+        (values[poll_error::UNTIMED] > 0).then(|| Ticks::new(error.ceil() as u64))
     }
 
     fn peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {

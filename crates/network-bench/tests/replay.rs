@@ -29,6 +29,7 @@ fn call(comm: &str, rank: u32, call: &str, size: [u64; 2], calls: u64, bytes: u6
         time_s: Seconds(time_s),
         min_s: Seconds(0.0),
         max_s: Seconds(time_s),
+        time_error_s: None,
     }
 }
 

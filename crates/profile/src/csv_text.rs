@@ -339,6 +339,7 @@ mod tests {
             }];
             let calls = [CallRow {
                 comm, rank, region, call, size_min, size_max, memory, site, calls, bytes, time_s, min_s, max_s,
+                time_error_s: is_known.then_some(max_s),
             }];
             prop_assert_eq!(to_csv(&ranks), by_csv(&ranks));
             prop_assert_eq!(to_csv(&regions), by_csv(&regions));

@@ -402,15 +402,18 @@ pub struct CallRow {
     pub bytes: u64,
     /// The time in the calls.
     pub time_s: Seconds,
-    /// The shortest call.
+    /// The shortest call that was timed.
     pub min_s: Seconds,
-    /// The longest call.
+    /// The longest call that was timed.
     pub max_s: Seconds,
+    /// Half of the 95 % interval of `time_s`. Empty if every call was timed.
+    #[serde(default)]
+    pub time_error_s: Option<Seconds>,
 }
 
 impl Row for CallRow {
     const FILE: &'static str = "calls.csv";
-    const OPTIONAL: &'static [&'static str] = &["site"];
+    const OPTIONAL: &'static [&'static str] = &["site", "time_error_s"];
 }
 
 /// `peers.csv`: one row per communicator, rank and peer, point-to-point only.

@@ -184,6 +184,7 @@ mod tests {
             time_s: Seconds(0.000_000_12),
             min_s: Seconds(0.0),
             max_s: Seconds(1.5),
+            time_error_s: None,
         }
     }
 
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(read, rows);
         assert_eq!(from_csv::<CallRow>(&to_csv(&rows)).unwrap(), rows);
         let text = std::fs::read_to_string(directory.join("calls.csv")).unwrap();
-        assert!(text.contains(",0.000000120,0.000000000,1.500000000\n"), "{text}");
+        assert!(text.contains(",0.000000120,0.000000000,1.500000000,\n"), "{text}");
     }
 
     #[test]
@@ -249,7 +250,7 @@ mod tests {
         let run = RunInfo { format_version: crate::FORMAT_VERSION, ..RunInfo::default() };
         let profile = Profile::open(writer.finish(&run).unwrap()).unwrap();
         let error = profile.rows::<CallRow>().unwrap().find_map(Result::err).unwrap().to_string();
-        assert!(error.contains("calls.csv', line 3: the row has 6 fields instead of 13"), "{error}");
+        assert!(error.contains("calls.csv', line 3: the row has 6 fields instead of 14"), "{error}");
         let error = profile.rows::<crate::rows::PeerRow>().err().unwrap().to_string();
         assert!(error.contains("cannot read") && error.contains("peers.csv"), "{error}");
         let error = Profile::open(scratch.path()).unwrap_err().to_string();

@@ -5250,7 +5250,7 @@ pub unsafe extern "C-unwind" fn MPI_Iprobe(
     status: *mut Status,
 ) -> c_int {
     unsafe {
-        wrappers::probe(Operation::Iprobe, comm, source, tag, move || {
+        wrappers::immediate_probe(Operation::Iprobe, comm, source, tag, flag, move || {
             pmpi::MPI_Iprobe.get()(source, tag, comm, flag, status)
         })
     }

@@ -7333,9 +7333,14 @@ unsafe fn mpi_iprobe_body(
         return unsafe { twin(source, tag, comm, flag, status, ierror) };
     }
     unsafe {
-        wrappers::probe(Operation::Iprobe, fortran::handle::<Comm>(comm), *source, *tag, move || {
-            fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror))
-        })
+        wrappers::immediate_probe(
+            Operation::Iprobe,
+            fortran::handle::<Comm>(comm),
+            *source,
+            *tag,
+            flag,
+            move || fortran::code(ierror, |ierror| twin(source, tag, comm, flag, status, ierror)),
+        )
     };
 }
 

@@ -296,6 +296,8 @@ impl RowSharing {
             | Meaning::Recorded(_)
             | Meaning::Path(_)
             | Meaning::GpuTime(_)
+            // Its communicator has a row already.
+            | Meaning::PollError(_)
             | Meaning::Variable(..) => Some(Lasting::of(key)),
         }
     }

@@ -8,12 +8,13 @@
 
 use super::cached_counter::CachedCounter;
 use super::streams::NumberedMessage;
-use super::{RecordedCall, add_call, instances, returning};
+use super::{RecordedCall, add_call, instances, polls, returning};
 use crate::mpi::abi::{Comm, Raw, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::cached_call::Envelope;
 use crate::state::communicator::{COMMUNICATORS, CommShape};
 use crate::state::counted_call::CountedCall;
+use crate::state::poll::PollId;
 use crate::state::process;
 use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
 use crate::state::sampled_overhead;
@@ -228,6 +229,17 @@ impl CommCall {
     #[inline(always)]
     pub fn count(&self, message: u64, bytes: u64, ticks: Ticks) -> CountedCall {
         self.counter.count(message, bytes, ticks, self.caller)
+    }
+
+    /// Notes whether the call, a probe that was counted, has found a message: see [`polls`].
+    #[inline(always)]
+    pub fn note_poll(&self, id: Option<PollId>, ends: Envelope, found_none: bool, ticks: Ticks) {
+        let Some((id, thread)) = id.zip(thread::own()) else { return };
+        if !found_none {
+            polls::note_success(&id, thread, ticks);
+        } else if self.counter.0.counts(self.caller) {
+            polls::timed(&id, thread, self.counter.0, ends.word(), false);
+        }
     }
 
     /// As [`CommCall::count`], in a slot that is in no table.

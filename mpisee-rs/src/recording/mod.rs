@@ -10,6 +10,7 @@ pub mod gpu_time;
 pub mod instances;
 pub mod overhead;
 pub mod paths;
+pub mod polls;
 pub mod samples;
 pub mod streams;
 pub mod unfinished;

@@ -6,7 +6,10 @@
 
 use crate::mpi::abi::{self, Comm, constant};
 use crate::state::communicator::{CommShape, Communicator};
-use mpisee_profile::segment::layout::Slot;
+use crate::storage::hot::HOT;
+use crate::storage::sync::own_value;
+use mpisee_profile::rows::Memory;
+use mpisee_profile::segment::layout::{Slot, call};
 use mpisee_profile::segment::{SlotKey, active_call, awaited};
 use mpisee_profile::{CommId, Operation};
 use std::cell::Cell;
@@ -138,6 +141,15 @@ impl CachedCall {
     #[inline(always)]
     pub fn instances(&self) -> &Cell<*const Slot> {
         &self.peer_slot
+    }
+
+    /// Returns whether its slot is that of a call without a message and buffers, in the current region, which returns to `caller`.
+    pub fn counts(&self, caller: u64) -> bool {
+        let key = self.key.get();
+        // SAFETY: slots are never unmapped.
+        let slot = unsafe { self.slot.get().as_ref() };
+        key == key.of_next_call(HOT.region(), 0, Memory::Host)
+            && slot.is_some_and(|slot| own_value(&slot.values[call::RETURNS_TO]) == caller)
     }
 
     /// The communicator's handle.

@@ -31,6 +31,9 @@ const LONGEST_PER_REQUEST: u64 = 2048;
 /// The ticks that measuring adds to a call in a loop, and to the stand-in.
 static OWN_TICKS: [AtomicI64; 2] = [const { AtomicI64::new(0) }; 2];
 
+/// The ticks that one reading of the clock takes.
+static READING: AtomicU64 = AtomicU64::new(0);
+
 fn value(active_call: &Slot, which: usize) -> Ticks {
     Ticks::new(own_value(&active_call.values[which]))
 }
@@ -53,6 +56,29 @@ pub fn call_begins(active_call: &Slot) {
     if countdown::left(word) <= 0 {
         begin_or_end(active_call, true);
     }
+}
+
+/// As [`call_begins`], of a poll that is not timed; returns whether it is measured.
+#[inline(always)]
+pub fn poll_begins(active_call: &Slot) -> bool {
+    call_begins(active_call);
+    countdown::left(sampling(active_call)) < 0
+}
+
+/// A poll that is measured calls MPI. The clock is read for the measure alone: what that takes is no part of the poll.
+#[cold]
+#[inline(never)]
+pub fn poll_calls(active_call: &Slot) {
+    let now = clock::ticks().get();
+    let since = now.saturating_sub(READING.load(Ordering::Relaxed));
+    set(active_call, SINCE, since.max(thread_words::sampled_since().min(now)));
+}
+
+/// MPI has returned from such a poll.
+#[cold]
+#[inline(never)]
+pub fn poll_returned(active_call: &Slot) {
+    set(active_call, RETURNED, clock::ticks().get() + READING.load(Ordering::Relaxed));
 }
 
 /// Takes that back: the call is not in the thread's cache, and begins again by the way of such calls.
@@ -96,6 +122,8 @@ fn end(active_call: &Slot, now: Ticks) {
     let (hidden, stands_for) = (countdown::hidden(word), countdown::stands_for(word));
     let began = Ticks::new(thread_words::sampled_since());
     let [since, returned] = [SINCE, RETURNED].map(|which| value(active_call, which));
+    // `poll_returned` adds a reading, which may take longer than what came behind it.
+    let returned = returned.min(now);
     // No call to MPI was made, or a callback left it.
     let is_whole = began <= since && since <= returned && returned <= now;
     let Some(world) = world::world() else { return };
@@ -246,6 +274,9 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
         all.sort_unstable();
         all[TRIES / 2]
     };
+    let (begun, readings) = (clock::ticks(), 16);
+    let last = (0..readings).fold(begun, |_, _| clock::ticks());
+    READING.store(clock::between(begun, last).get() / readings, relaxed);
     OWN_TICKS[0].store(median(0) - ticks.cast_signed(), relaxed);
     OWN_TICKS[1].store(median(1), relaxed);
     clear();

@@ -478,6 +478,12 @@ pub fn caller_of_export() -> u64 {
     caller_further_out(frame::pointer())
 }
 
+/// Returns whether a call that returns to that address comes from the program itself, whose address it is.
+#[inline(always)]
+pub fn is_of_program(caller: u64) -> bool {
+    caller.wrapping_sub(frame::library()) >= MOST_BYTES_OF_LIBRARY && !HOT.looks_at_frames()
+}
+
 /// The frame of the function into which this is inlined, and the address in the program to which its export returns.
 #[inline(always)]
 pub fn called_from() -> CalledFrom {

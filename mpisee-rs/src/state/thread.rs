@@ -1,6 +1,7 @@
 //! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
 use super::cached_call::{CachedCall, KEPT};
+use super::poll::{self, Poll, PollId};
 use super::sampled_overhead::{self, Rare};
 use super::scratch::Scratch;
 use crate::mpi::abi::Comm;
@@ -34,6 +35,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 pub struct Thread {
     /// By [`CachedCall::index`].
     cached: [CachedCall; KEPT],
+    /// By [`PollId::index`].
+    polls: [Poll; poll::KEPT],
     /// The call in progress, for readers in other processes. It also shows that the thread is inside a recorded call:
     /// calls that the MPI library then makes through exported names are not the application's.
     pub active_call: &'static Slot,
@@ -201,6 +204,21 @@ pub fn cached_call_while_off(
         .then_some((cached, active_call))
 }
 
+/// The calling thread's last poll with that identifier, of the `same` requests, if the next one need not be timed. The thread is
+/// inside of a call from now on.
+#[inline(always)]
+pub fn repeated_poll(id: &PollId, same: impl FnOnce(&Poll) -> bool) -> Option<(Inside, &'static Poll)> {
+    let (thread, active_call) = both()?;
+    let poll = &thread.polls[id.index()];
+    let is_outermost = own_value(&active_call.values[active_call::CALL]) == active_call::NOWHERE;
+    let left = poll.untimed_left.get();
+    if !(poll.is(id) && is_outermost && left > 0 && same(poll)) {
+        return None;
+    }
+    poll.untimed_left.set(left - 1);
+    Some((Inside { thread, active_call }, poll))
+}
+
 /// Asks for the thread's own words, and for where it says in which call it is if it is the first one.
 #[inline(always)]
 fn prefetch_state() {
@@ -313,6 +331,8 @@ impl Thread {
     /// Notes that a thread begins to use the state.
     fn begins(&self) {
         self.rounds.set(0);
+        // Those of the thread before.
+        self.polls.iter().for_each(Poll::end);
         let [since, stretch] = [lives::SINCE, lives::COVERED_SINCE].map(|value| &self.lives.values[value]);
         if own_value(since) == 0 {
             let now = clock::ticks();
@@ -384,6 +404,17 @@ impl Thread {
     pub fn cached_by_number(&self, number: u8) -> &CachedCall {
         const { assert!(KEPT == 1 << u8::BITS) };
         &self.cached[usize::from(number.wrapping_sub(cached_number(&self.cached[0])))]
+    }
+
+    /// Where a poll with that identifier is kept.
+    #[inline]
+    pub fn poll(&self, id: &PollId) -> &Poll {
+        &self.polls[id.index()]
+    }
+
+    /// The polls that it keeps.
+    pub fn polls(&self) -> &[Poll] {
+        &self.polls
     }
 
     /// The thread's scratch buffers, until the result is dropped.
@@ -471,6 +502,27 @@ impl Inside {
         values[active_call::RETURNS_TO].store(from.caller, Ordering::Relaxed);
         values[active_call::ENDS].store(ends, Ordering::Relaxed);
         values[active_call::CALL].store(active_call::pack(call, communicator), Ordering::Release);
+    }
+
+    /// As [`Inside::publish`], of a call that is not timed: when it began is not known.
+    #[inline(always)]
+    pub fn publish_untimed(&self, call: u64, ends: u64, from: CalledFrom) {
+        let values = &self.active_call.values;
+        values[active_call::RETURNED].store(active_call::frame(from.frame), Ordering::Relaxed);
+        values[active_call::RETURNS_TO].store(from.caller, Ordering::Relaxed);
+        values[active_call::ENDS].store(ends, Ordering::Relaxed);
+        values[active_call::CALL].store(call, Ordering::Release);
+    }
+
+    /// Notes when the call began that is in progress.
+    pub fn set_since(&self, since: Ticks) {
+        self.active_call.values[active_call::SINCE].store(since.get(), Ordering::Relaxed);
+    }
+
+    /// The slot that says in which call the thread is.
+    #[inline(always)]
+    pub fn active_call(&self) -> &'static Slot {
+        self.active_call
     }
 
     /// Notes that the call to MPI has returned, and when.

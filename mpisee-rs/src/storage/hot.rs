@@ -91,6 +91,8 @@ impl Hot {
     /// Has calls counted, or not.
     pub fn set_counted(&self, counted: bool) {
         if counted {
+            // Cached calls and polls are stale: requests may have changed meanwhile.
+            self.invalidate_handles();
             self.generation.fetch_and(!OFF, Ordering::Relaxed);
         } else {
             self.generation.fetch_or(OFF, Ordering::Relaxed);
@@ -136,6 +138,12 @@ impl Hot {
     #[inline(always)]
     pub fn region(&self) -> RegionId {
         RegionId::new(self.region.load(Ordering::Relaxed) & !ASKS_DRIVER)
+    }
+
+    /// The same, and whether a GPU's driver is asked: what a call's row depends on beside the call.
+    #[inline(always)]
+    pub fn region_word(&self) -> u32 {
+        self.region.load(Ordering::Relaxed)
     }
 
     /// The program is in another region.

@@ -8,7 +8,7 @@
 use crate::storage::bucket::{Bucket, Entry, WAYS, count};
 use crate::storage::once::once;
 use crate::storage::overflow::Overflow;
-use crate::storage::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, wait_turn};
+use crate::storage::sync::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence, wait_turn};
 #[cfg(loom)]
 use std::array;
 #[cfg(not(loom))]
@@ -26,7 +26,10 @@ const BUSY: u64 = u64::MAX;
 #[repr(C, align(64))]
 pub struct Table<V> {
     shared: AtomicBool,
-    count: AtomicUsize,
+    /// Entries inserted so far, and changes noted.
+    inserted: AtomicUsize,
+    /// Entries removed so far, and changes noted.
+    removed: AtomicUsize,
     /// The entries of these that are in the overflow.
     overflow_count: AtomicUsize,
     /// The first bucket of each level, which has [`buckets_of`] it.
@@ -52,7 +55,8 @@ impl<V: Copy + 'static> Table<V> {
     pub const fn new() -> Self {
         Table {
             shared: AtomicBool::new(false),
-            count: AtomicUsize::new(0),
+            inserted: AtomicUsize::new(0),
+            removed: AtomicUsize::new(0),
             overflow_count: AtomicUsize::new(0),
             levels: [const { AtomicPtr::new(ptr::null_mut()) }; LEVELS],
             overflow: AtomicPtr::new(ptr::null_mut()),
@@ -64,7 +68,8 @@ impl<V: Copy + 'static> Table<V> {
     pub fn new() -> Self {
         Table {
             shared: AtomicBool::new(false),
-            count: AtomicUsize::new(0),
+            inserted: AtomicUsize::new(0),
+            removed: AtomicUsize::new(0),
             overflow_count: AtomicUsize::new(0),
             levels: array::from_fn(|_| AtomicPtr::default()),
             overflow: AtomicPtr::default(),
@@ -193,7 +198,7 @@ impl<V: Copy + 'static> Table<V> {
         let Some((bucket, way)) = free.filter(|_| is_nowhere_else) else {
             return self.insert_beyond(key, make());
         };
-        self.count.store(self.count.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        self.inserted.store(self.inserted.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         bucket.write(way, key, make, bucket.writes[way].load(Ordering::Relaxed));
         true
     }
@@ -243,6 +248,7 @@ impl<V: Copy + 'static> Table<V> {
             let writes = bucket.writes[way % WAYS].load(Ordering::Acquire);
             // If another thread has removed the entry since the look-up, the version may be that of its successor.
             if bucket.has(way, key) && bucket.claim(way, writes, self.is_shared()) {
+                self.note_change();
                 bucket.write(way, key, || value, writes);
                 return true;
             }
@@ -268,11 +274,11 @@ impl<V: Copy + 'static> Table<V> {
         }
         // SAFETY: it was made for good, or the pointer is null.
         let Some(overflow) = (unsafe { once(&self.overflow, 1).as_ref() }) else { return false };
-        self.count(&self.count, 1);
+        self.count(&self.inserted, 1);
         self.count(&self.overflow_count, 1);
         let is_added = overflow.insert(key, value, self.is_shared());
         if !is_added {
-            self.count(&self.count, usize::MAX);
+            self.count(&self.removed, 1);
             self.count(&self.overflow_count, usize::MAX);
         }
         is_added
@@ -281,7 +287,7 @@ impl<V: Copy + 'static> Table<V> {
     /// Writes an entry into a free way that was taken for it.
     #[inline(always)]
     fn fill(&self, bucket: &Bucket<V>, way: usize, key: u64, make: impl FnOnce() -> V) {
-        self.count(&self.count, 1);
+        self.count(&self.inserted, 1);
         let mut writes = bucket.writes[way].load(Ordering::Relaxed);
         if !writes.is_multiple_of(2) {
             writes = bucket.writes_once_even(way);
@@ -292,7 +298,21 @@ impl<V: Copy + 'static> Table<V> {
     /// Returns whether there is no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Relaxed) == 0
+        // In this order: where others insert and remove meanwhile, no entry of the caller's is overlooked.
+        let removed = self.removed.load(Ordering::Acquire);
+        self.inserted.load(Ordering::Relaxed) == removed
+    }
+
+    /// Counts a change of an entry, as if it was replaced by a new one.
+    pub fn note_change(&self) {
+        self.count(&self.inserted, 1);
+        self.count(&self.removed, 1);
+    }
+
+    /// A number that changes whenever an entry is inserted or replaced by a new one.
+    #[inline(always)]
+    pub fn inserted(&self) -> u64 {
+        self.inserted.load(Ordering::Relaxed) as u64
     }
 
     #[inline]
@@ -320,7 +340,9 @@ impl<V: Copy + 'static> Table<V> {
         if self.claim(found) {
             let way = found.way as usize % WAYS;
             found.bucket.keys[way].store(0, Ordering::Release);
-            self.count(&self.count, usize::MAX);
+            // Who sees this sees the insertion, see `is_empty`.
+            fence(Ordering::Release);
+            self.count(&self.removed, 1);
             found.bucket.writes[way].store(found.writes.wrapping_add(2), Ordering::Release);
             if let Some(slot) = found.way.checked_sub(WAYS as u32) {
                 self.release(slot);

@@ -61,8 +61,9 @@ pub use pcontrol::pcontrol;
 pub use persistent::{start, startall};
 #[allow(unused_imports)]
 pub use point_to_point::{
-    on_request, plain, prepare_partitioned_receive, prepare_partitioned_send, prepare_receive, prepare_send,
-    probe, receive, send, send_receive, start_plain, start_receive, start_send, start_send_receive,
+    immediate_probe, on_request, plain, prepare_partitioned_receive, prepare_partitioned_send,
+    prepare_receive, prepare_send, probe, receive, send, send_receive, start_plain, start_receive,
+    start_send, start_send_receive,
 };
 #[allow(unused_imports)]
 pub use session::{create_from_group, session_finalize, session_init};

@@ -5,6 +5,7 @@ use crate::mpi::abi::{Comm, Raw, Request, STATUS_IGNORE, Status, constant, read_
 use crate::mpi::argument::HandlePtr;
 use crate::recording::cached_counter::rarely;
 use crate::recording::comm_call::{CommCall, NO_SPREAD, Uncounted, call_uncounted, record_on, spread};
+use crate::recording::polls::{self, RepeatedPoll};
 use crate::recording::streams;
 use crate::recording::volume::{Block, CountArgument};
 use crate::recording::{RecordedCall, Recorder, record_call};
@@ -246,6 +247,44 @@ pub unsafe fn probe(
     };
     let (code, ticks) = call.time_message(Envelope::new(source, tag), make);
     call.count(0, 0, ticks);
+    code
+}
+
+/// `MPI_Iprobe`, which programs repeat until it finds a message.
+///
+/// # Safety
+/// See [`send`]. A call that succeeds writes the flag.
+#[inline(always)]
+pub unsafe fn immediate_probe(
+    operation: Operation,
+    comm: Raw<Comm>,
+    source: c_int,
+    tag: c_int,
+    flag: *const c_int,
+    make: impl Fn() -> c_int + Copy,
+) -> c_int {
+    let ends = Envelope::new(source, tag);
+    // SAFETY: a call that succeeds writes the flag.
+    let found_none = |code| code == constant::SUCCESS && unsafe { *flag } == 0;
+    if let Some(poll) = RepeatedPoll::begin(polls::poll_for_message(operation, comm.get(), ends), |_| true) {
+        let code = poll.make(make);
+        if found_none(code) {
+            poll.found_nothing();
+        } else {
+            poll.end_run();
+        }
+        return code;
+    }
+    let Some(call) = CommCall::begin(operation, comm, NO_SPREAD) else {
+        let copied = make;
+        return call_uncounted(operation, comm, NO_SPREAD, &copied);
+    };
+    let (code, ticks) = call.time_message(ends, make);
+    call.count(0, 0, ticks);
+    if polls::is_called_by_program() {
+        let id = polls::poll_for_message(operation, comm.get(), ends);
+        call.note_poll(id, ends, found_none(code), ticks);
+    }
     code
 }
 

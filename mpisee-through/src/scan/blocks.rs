@@ -25,20 +25,29 @@ impl Columns {
     pub fn written(&self) -> Option<Written> {
         let present: Vec<usize> = self.fields.iter().copied().flatten().collect();
         let are_in_order = present.iter().enumerate().all(|(place, field)| *field == place);
-        (are_in_order && self.count == present.len()).then_some(match present.len() == self.fields.len() {
-            true => Written::Whole,
-            false => Written::InPart,
-        })
+        let missing = |(column, field): (usize, &Option<usize>)| field.is_none().then_some(1 << column);
+        let missing = self.fields.iter().enumerate().filter_map(missing).sum();
+        (are_in_order && self.count == present.len()).then_some(Written { missing })
     }
 }
 
 /// The columns of a table that is as a version of mpisee has written it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// All of this version.
-    Whole,
-    /// Not all of those that may be missing.
-    InPart,
+pub struct Written {
+    /// A bit for each column of this version that is not there.
+    missing: u64,
+}
+
+impl Written {
+    /// Returns whether all columns of this version are there.
+    pub fn is_whole(self) -> bool {
+        self.missing == 0
+    }
+
+    /// Returns whether the column with this number is there.
+    pub fn has(self, column: usize) -> bool {
+        self.missing & 1 << column == 0
+    }
 }
 
 /// The rest of a table, to be taken block by block.

@@ -54,14 +54,16 @@ impl Table for Call<'static> {
             size_min: next.number()?,
             size_max: next.number()?,
             memory: memory(next.text()?).ok()?,
-            // The only column that may be missing.
-            site: if written == Written::Whole { next.text()? } else { b"" },
+            site: if written.has(7) { next.text()? } else { b"" },
             calls: next.number()?,
             bytes: next.number()?,
             time_ns: next.nanoseconds(b',')?,
             min_ns: next.nanoseconds(b',')?,
-            max_ns: next.nanoseconds(b'\n')?,
+            max_ns: next.nanoseconds(if written.has(13) { b',' } else { b'\n' })?,
         };
+        if written.has(13) {
+            next.nanoseconds_if_any(b'\n')?;
+        }
         Some((call, next.at()))
     }
 
@@ -138,7 +140,7 @@ impl Table for Arrival<'static> {
     type Row<'a> = Arrival<'a>;
 
     fn quick(block: &[u8], at: usize, written: Written) -> Option<(Arrival<'_>, usize)> {
-        if written != Written::Whole {
+        if !written.is_whole() {
             return None;
         }
         let mut next = Cursor::new(block, at);
@@ -199,7 +201,7 @@ impl Table for Message<'static> {
     type Row<'a> = Message<'a>;
 
     fn quick(block: &[u8], at: usize, written: Written) -> Option<(Message<'_>, usize)> {
-        if written != Written::Whole {
+        if !written.is_whole() {
             return None;
         }
         let mut next = Cursor::new(block, at);

@@ -29,6 +29,7 @@ impl Fold<Call<'static>> for Kept {
             time_s: seconds(row.time_ns),
             min_s: seconds(row.min_ns),
             max_s: seconds(row.max_ns),
+            time_error_s: None,
         });
         Ok(())
     }
@@ -43,10 +44,10 @@ fn profile_of(calls: &[u8]) -> (tempfile::TempDir, Profile) {
     (scratch, profile)
 }
 
-/// A line without quotation marks, as it was before there were sites.
-fn without_site(line: &str) -> String {
-    let site = CallRow::columns().iter().position(|&column| column == "site").unwrap();
-    let others = line.split(',').enumerate().filter(|&(place, _)| place != site);
+/// Removes columns from a line without quotation marks.
+fn without(columns: &[&str], line: &str) -> String {
+    let is_kept = |&(place, _): &(usize, &str)| !columns.contains(&CallRow::columns()[place]);
+    let others = line.split(',').enumerate().filter(is_kept);
     others.map(|(_, field)| field).collect::<Vec<_>>().join(",")
 }
 
@@ -78,6 +79,7 @@ fn row(calls: u64, comm: &str, region: &str) -> CallRow {
         time_s: Seconds(0.25),
         min_s: Seconds(0.0),
         max_s: Seconds(0.125),
+        time_error_s: None,
     }
 }
 
@@ -116,6 +118,7 @@ proptest! {
                 time_s: Seconds((nanoseconds >> 10) as f64 / 1e9),
                 memory: [Memory::Host, Memory::Device, Memory::Managed, Memory::Pinned][*memory],
                 site: (*memory > 0).then(|| SiteId::new("app", "", 0, *bytes)),
+                time_error_s: (*memory > 1).then_some(Seconds(0.000_003)),
                 ..row(calls, "W", region)
             })
             .collect();
@@ -127,7 +130,9 @@ proptest! {
             }).collect();
         prop_assert_eq!(scanned(text.as_bytes()), scanned(further.as_bytes()));
         // Before there were sites, and in a wider table.
-        let older: Vec<String> = text.lines().map(without_site).collect();
+        let before_errors = text.lines().map(|line| without(&["time_error_s"], line) + "\n").collect::<String>();
+        prop_assert_eq!(scanned(before_errors.as_bytes()), scanned(text.as_bytes()));
+        let older: Vec<String> = text.lines().map(|line| without(&["site", "time_error_s"], line)).collect();
         let wider = older.iter().map(|line| format!("{line},{line}")).collect::<Vec<_>>().join("\n") + "\n";
         let older = older.join("\n") + "\n";
         prop_assert_eq!(scanned(older.as_bytes()), scanned(wider.as_bytes()));
@@ -159,7 +164,7 @@ fn rows_before_the_first_error_are_all_there_is() {
     let good = rows.len() / 2;
     let text = [
         with_header(&to_csv(&rows[..good])),
-        b"W,0,,MPI_Send,1,1,host,,1,1,0.000000000,0.000000000,wrong\n".to_vec(),
+        b"W,0,,MPI_Send,1,1,host,,1,1,0.000000000,0.000000000,wrong,\n".to_vec(),
         to_csv(&rows[good..]),
         b"W,0,,MPI_Send\n".to_vec(),
     ]
@@ -174,15 +179,15 @@ fn rows_before_the_first_error_are_all_there_is() {
 
 #[test]
 fn errors_name_line_and_column() {
-    const ROW: &str = "W,0,,MPI_Send,1,1,host,0000000000ab,1,1,0.000000000,0.000000000,0.000000000\n";
+    const ROW: &str = "W,0,,MPI_Send,1,1,host,0000000000ab,1,1,0.000000000,0.000000000,0.000000000,\n";
     for (from, to, said) in [
         ("W,0", "W,4294967296", "line 3: column 'rank': '4294967296' is not a rank"),
         ("1,1,host", "1,-1,host", "line 3: column 'size_max': '-1' is not a whole number"),
         ("1,1,host", "1,1,hots", "line 3: column 'memory': 'hots' is not host, device, managed or pinned"),
         ("ab,1", "ab,18446744073709551616", "column 'calls': '18446744073709551616' is beyond 2^64"),
         ("ab,1", "ab,", "column 'calls': '' is not a whole number"),
-        (",0.000000000\n", "\n", "line 3: the row has 12 fields instead of 13; the file may be cut off"),
-        (",0.000000000\n", ",0.0000", "line 3: the row has no end; the file may be cut off"),
+        (",0.000000000,\n", ",\n", "line 3: the row has 13 fields instead of 14; the file may be cut off"),
+        (",0.000000000,\n", ",0.0000", "line 3: the row has no end; the file may be cut off"),
         ("MPI_Send", "\"MPI_Send", "line 3: a quotation mark is opened and never closed"),
         ("MPI_Send", "\"MPI\"_Send", "line 3: a closing quotation mark is not at the end of its field"),
     ] {
@@ -198,7 +203,7 @@ fn errors_name_line_and_column() {
 fn other_ways_to_write_a_table_are_read() {
     let columns: Vec<&str> = CallRow::columns().iter().copied().rev().collect();
     let text = format!(
-        "\u{feff}new,{}\r\n\r\nx,0.5,0.25,1e-3,7,1,0000000000ab,host,1,1,\"MPI_Send\",,9,W\r\n\n",
+        "\u{feff}new,{}\r\n\r\nx,,0.5,0.25,1e-3,7,1,0000000000ab,host,1,1,\"MPI_Send\",,9,W\r\n\n",
         columns.join(",")
     );
     let (rows, cut_off) = scanned(text.as_bytes());

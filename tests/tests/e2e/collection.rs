@@ -170,7 +170,7 @@ fn counted(tables: &Tables) -> Vec<String> {
     let calls = tables.calls.iter().map(|row| {
         let times = [Seconds(0.0); 3];
         let [time_s, min_s, max_s] = times;
-        format!("{:?}", CallRow { time_s, min_s, max_s, ..row.clone() })
+        format!("{:?}", CallRow { time_s, min_s, max_s, time_error_s: None, ..row.clone() })
     });
     let peers = tables.peers.iter().map(|row| format!("{row:?}"));
     ranks.chain(comms).chain(calls).chain(peers).collect()

@@ -2,6 +2,7 @@
 //! the call that they belong to.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use mpisee_profile::rows::CallRow;
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, Tables, case, through};
 use std::collections::BTreeMap;
@@ -284,6 +285,30 @@ fn a_receive_from_nobody_that_is_freed_while_active_loses_nothing(mpi: &Mpi) {
     let of_both = [("MPI_Isendrecv", 1, 419), ("MPI_Recv", 1, 419)];
     let of_both = if combined { &of_both[..] } else { &[] };
     assert_calls(tables, "S", 0, &[&of_all[..], &freed, of_both].concat());
+    assert_all_seen(tables);
+    finished.check();
+}
+
+#[case]
+fn polls_that_repeat_are_counted_where_they_belong(mpi: &Mpi) {
+    let finished = Run::new(mpi, "requests/polls").ranks(2).profiled();
+    let tables = finished.tables();
+    for line in finished.stdout.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [call, comm, region, calls] = words[..] else { panic!("{line}") };
+        let region = if region == "-" { "" } else { region };
+        let is_here = |row: &&CallRow| {
+            (row.comm.as_str(), row.call.as_str(), row.region.as_str()) == (comm, call, region)
+        };
+        let rows: Vec<&CallRow> = tables.calls.iter().filter(|row| row.rank == 0).filter(is_here).collect();
+        assert_eq!(rows.iter().map(|row| row.calls).sum::<u64>().to_string(), calls, "{line}");
+        for row in rows {
+            assert!(row.time_s.0 > 0.0 && row.time_s.0 < tables.ranks[0].wall_s.0, "{row:?}");
+            let error_s = row.time_error_s.map_or(0.0, |error| error.0);
+            assert!(error_s < tables.ranks[0].wall_s.0, "{row:?}");
+        }
+    }
+    assert_eq!(finished.stdout.lines().count(), 20);
     assert_all_seen(tables);
     finished.check();
 }

@@ -20,6 +20,10 @@ const VARIABLE: u64 = 1 << 58;
 const RECORDED: u64 = 1 << 57;
 /// With the tag of a region: the key has the time that calls of NCCL took on the GPU.
 const GPU_TIME: u64 = 1 << 56;
+/// With the tag of a region: the key has the error of the time of polls.
+const POLL_ERROR: u64 = 1 << 55;
+const POLL_ERROR_REGION_SHIFT: u32 = OperationAtSite::BITS;
+const POLL_ERROR_COMM_SHIFT: u32 = POLL_ERROR_REGION_SHIFT + RegionId::BITS;
 const VARIABLE_SHIFT: u32 = 16;
 const PATH_SHIFT: u32 = CommId::BITS + OPERATION_BITS;
 const GPU_TIME_REGION_SHIFT: u32 = SIZE_CLASS_BITS;
@@ -66,6 +70,8 @@ pub enum Meaning {
     Variable(u16, RegionId),
     /// Calls of NCCL, by how long the GPU worked on them.
     GpuTime(GpuTimeKey),
+    /// The error of the time of polls.
+    PollError(PollErrorKey),
 }
 
 /// An operation, and where the program calls it: either the operation alone, or the number of a call site, of which the log
@@ -160,6 +166,26 @@ pub struct GpuTimeKey {
     pub operation: u16,
     /// See [`size_class`].
     pub size_class: u8,
+}
+
+/// Polls of one operation that found nothing: calls without a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PollErrorKey {
+    /// The communicator.
+    pub communicator: CommId,
+    /// The region.
+    pub region: RegionId,
+    /// The operation, and where it is called.
+    pub operation: OperationAtSite,
+}
+
+impl PollErrorKey {
+    /// The word: tag 2, six bits 0, one bit 1, 2 free bits, communicator 24, region 12, place 17.
+    pub fn pack(self) -> SlotKey {
+        let communicator = u64::from(self.communicator.get()) << POLL_ERROR_COMM_SHIFT;
+        let region = u64::from(self.region.get()) << POLL_ERROR_REGION_SHIFT;
+        SlotKey(REGION << TAG_SHIFT | POLL_ERROR | communicator | region | u64::from(self.operation.0))
+    }
 }
 
 impl GpuTimeKey {
@@ -257,6 +283,16 @@ impl SlotKey {
         CommId::new((self.0 >> COMMUNICATOR_SHIFT) as u32 & ((1 << CommId::BITS) - 1))
     }
 
+    /// The key of the error of the time of polls, of the key of their calls; `None` of another key.
+    pub fn error_of_polls(self) -> Option<SlotKey> {
+        match self.meaning()? {
+            Meaning::Call(CallKey { communicator, region, operation, .. }) => {
+                Some(PollErrorKey { communicator, region, operation }.pack())
+            }
+            _ => None,
+        }
+    }
+
     /// The key of a call with buffers in another kind of memory.
     #[inline]
     pub fn in_memory(self, memory: Memory) -> SlotKey {
@@ -335,6 +371,11 @@ impl SlotKey {
                 operation: bits(GPU_TIME_OPERATION_SHIFT, OPERATION_BITS) as u16,
                 size_class: bits(0, SIZE_CLASS_BITS) as u8,
             })),
+            REGION if self.0 & POLL_ERROR != 0 => Some(Meaning::PollError(PollErrorKey {
+                communicator: CommId::new(bits(POLL_ERROR_COMM_SHIFT, CommId::BITS) as u32),
+                region: RegionId::new(bits(POLL_ERROR_REGION_SHIFT, RegionId::BITS) as u32),
+                operation: OperationAtSite(bits(0, OperationAtSite::BITS) as u32),
+            })),
             REGION if self.0 & SHARED_ROW != 0 => Some(Meaning::SharedRow(CommId::new(bits(0, 32) as u32))),
             REGION => Some(Meaning::Region(RegionId::new(bits(0, 32) as u32))),
             _ => None,
@@ -375,6 +416,9 @@ mod tests {
             let call = CallKey { communicator, region, operation: at_site, size_class, memory: Memory::Managed };
             prop_assert_eq!(call.pack().meaning(), Some(Meaning::Call(call)));
             prop_assert_eq!(call.pack().communicator_of_call(), communicator);
+            let error = PollErrorKey { communicator, region, operation: at_site };
+            prop_assert_eq!(error.pack().meaning(), Some(Meaning::PollError(error)));
+            prop_assert_eq!(call.pack().error_of_polls(), Some(error.pack()));
             let other = CallKey { size_class: 64 - size_class, ..call };
             prop_assert_eq!(call.pack().with_size_class(64 - size_class), other.pack());
             let key = SlotKey::of_no_size(communicator, Operation::Send).of_next_call(region, size_class, Memory::Managed);

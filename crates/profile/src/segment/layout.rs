@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 22;
+pub const VERSION: u64 = 23;
 /// Bytes of a host name, the most that Linux allows; a shorter one is padded with zeros.
 pub const HOST_BYTES: usize = 64;
 
@@ -148,7 +148,7 @@ pub struct Slot {
     pub key: AtomicU64,
     /// Odd while the values change.
     pub sequence: AtomicU64,
-    /// Their meaning depends on the key: see [`call`], [`path`], [`peer`], [`region`],
+    /// Their meaning depends on the key: see [`call`], [`poll_error`], [`path`], [`peer`], [`region`],
     /// [`shared_row`], [`variable`], [`super::active_call`], [`super::instances`].
     pub values: [AtomicU64; 6],
 }
@@ -172,6 +172,16 @@ pub mod call {
     pub const LONGEST: usize = 4;
     /// The address to which the last call returned, by which its thread recognises the site; without meaning to others.
     pub const RETURNS_TO: usize = 5;
+}
+
+/// Values of a slot that has the error of the time of polls: most of those that repeat are counted and not timed.
+pub mod poll_error {
+    /// Polls that were counted in the row and not timed.
+    pub const UNTIMED: usize = 0;
+    /// The variance of their time, in ticks squared.
+    pub const VARIANCE: usize = 1;
+    /// The sum of errors that may all have one sign, in ticks.
+    pub const DOUBT: usize = 2;
 }
 
 /// Indices into [`Header::overhead`].

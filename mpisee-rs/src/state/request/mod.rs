@@ -4,6 +4,7 @@ use super::counted_call::CountedCall;
 use crate::mpi::abi::{self, Request};
 use crate::mpi::argument::HandlePtr;
 use crate::state::world;
+use crate::storage::hot::HOT;
 use crate::storage::table::{EntryRef, Table};
 use mpisee_profile::rows::Memory;
 use mpisee_profile::segment::{OperationAtSite, SlotKey};
@@ -150,6 +151,15 @@ impl Requests {
     pub fn share(&self) {
         self.table.share();
         self.aliased.share();
+        // Threads may have kept polls of simple requests, which a shared table does not have.
+        HOT.invalidate_handles();
+    }
+
+    /// A number that changes whenever a request is started that shares its handle with no other one, or is no longer simple, see
+    /// [`Requests::find_simple`].
+    #[inline(always)]
+    pub fn started(&self) -> u64 {
+        self.table.inserted()
     }
 
     /// Inserts, looks up and completes a dummy request, to measure the overhead per request.
@@ -409,12 +419,14 @@ impl Requests {
         let Some(found) = self.table.find(abi::bits(request)) else { return false };
         let started = self.table.value(&found);
         self.change(&found, RequestState { unfinished: number, ..started });
+        self.table.note_change();
         true
     }
 
     /// The application asked to cancel a request.
     pub fn cancel(&self, known: &ActiveRequest) {
         self.change(&known.found, RequestState { cancelled: true, ..self.table.value(&known.found) });
+        self.table.note_change();
     }
 
     /// An active request whose status or completion still has something to record.
@@ -526,6 +538,11 @@ impl RequestRef {
     #[inline]
     pub fn needs_status(&self) -> bool {
         matches!(self, RequestRef::Known(known) if known.needs_status)
+    }
+
+    /// Returns whether it shares its handle with others.
+    pub fn is_aliased(&self) -> bool {
+        matches!(self, RequestRef::Aliased(..))
     }
 
     /// Returns whether it is a persistent request.

@@ -2,9 +2,12 @@
 
 use super::few::Few;
 use super::settling::{self, Completion, is_refusal, request_in};
-use crate::mpi::abi::{Request, STATUS_IGNORE, Status, constant, read_status};
+use crate::mpi::abi::{Request, STATUS_IGNORE, Status, bits, constant, from_bits, read_status};
 use crate::mpi::argument::{HandlePtr, Indices};
+use crate::recording::polls::{self, RepeatedPoll};
 use crate::recording::{RecordedCall, Recorder};
+use crate::state::cached_call::CachedCall;
+use crate::state::poll::{MOST_REQUESTS, Poll, PollId};
 use crate::state::request::{REQUESTS, RequestRef};
 use crate::state::sampled_overhead::LongArray;
 use crate::state::scratch::Scratch;
@@ -13,6 +16,7 @@ use crate::state::world;
 use mpisee_profile::segment::{NotSeen, awaited};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
+use std::mem::MaybeUninit;
 
 /// The requests of an array that a call completed.
 enum Outcome {
@@ -31,6 +35,7 @@ enum Outcome {
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it with the statuses that it is given.
+#[inline(always)]
 unsafe fn many(
     operation: Operation,
     count: c_int,
@@ -49,26 +54,138 @@ unsafe fn many(
     let ((code, outcome), ticks) =
         call.time_with(operation, few.communicator, few.awaited(), || make(statuses));
     let caller = sites::caller_of_export();
-    match outcome {
-        // SAFETY: the call has succeeded.
-        Outcome::All => unsafe {
-            few.completed(call.thread(), operation, statuses, ticks, caller);
-        },
-        // SAFETY: the call has succeeded, and completed the request at this index.
-        Outcome::One(index) => unsafe {
-            few.completed_one(call.thread(), operation, index, statuses, ticks, caller);
-        },
-        Outcome::Nothing => few.charge(call.thread(), operation, ticks, caller),
-        outcome => {
-            let answer = Answer { code, requests, statuses };
-            // SAFETY: the call has ended; it filled what `outcome` says.
-            unsafe { record_general(&call, operation, &few, answer, outcome, ticks) };
+    let answer = Answer { code, requests, statuses };
+    // SAFETY: the call has ended with this answer.
+    let counted = unsafe { record_few(&call, operation, &few, answer, outcome, ticks, caller) };
+    if is_test(operation) && polls::is_called_by_program() {
+        match counted {
+            None => polls::timed_success(operation, requests.address(), call.thread(), ticks),
+            Some(counted) if few.has_aliased() || !counted.counts(caller) => {}
+            Some(counted) => {
+                if let Some(id) = poll_of(operation, count, requests) {
+                    let (thread, ends) = (call.thread(), few.awaited());
+                    // SAFETY: the array has `count` requests.
+                    let handle = |at| bits(unsafe { requests.at(at).handle() });
+                    let count = length(count, requests);
+                    polls::timed_on(&id, thread, counted, ends, few.needs_status(), count, handle);
+                }
+            }
         }
     }
     code
 }
 
-/// Records a call on simple requests that failed, or completed some of them.
+/// As [`many`], of a test, which may repeat the last one of these requests.
+///
+/// # Safety
+/// See [`many`].
+#[inline(always)]
+unsafe fn many_or_repeated(
+    operation: Operation,
+    count: c_int,
+    requests: HandlePtr<Request>,
+    statuses: *mut Status,
+    make: impl FnOnce(*mut Status) -> (c_int, Outcome),
+) -> c_int {
+    // SAFETY: the array has `count` requests.
+    let handle = |at| bits(unsafe { requests.at(at).handle() });
+    let same = |poll: &Poll| poll.has_requests(length(count, requests), handle);
+    let Some(poll) = RepeatedPoll::begin(poll_of(operation, count, requests), same) else {
+        // SAFETY: the arguments are those of the application's call, and `make` makes it.
+        return unsafe { many(operation, count, requests, statuses, make) };
+    };
+    let mut own = [const { MaybeUninit::<Status>::uninit() }; MOST_REQUESTS];
+    let statuses = match statuses == STATUS_IGNORE && poll.needs_status() {
+        true => own.as_mut_ptr().cast(),
+        false => statuses,
+    };
+    let (code, outcome) = poll.make(|| make(statuses));
+    if matches!(outcome, Outcome::Nothing) {
+        poll.found_nothing();
+    } else {
+        let answer = Answer { code, requests, statuses };
+        // SAFETY: the call has ended with this answer, and left what `outcome` says.
+        unsafe { many_ended(poll, operation, answer, outcome) };
+    }
+    code
+}
+
+/// The poll for these requests; `None` for a long array.
+#[inline(always)]
+fn poll_of(operation: Operation, count: c_int, requests: HandlePtr<Request>) -> Option<PollId> {
+    let count = length(count, requests);
+    if count > MOST_REQUESTS {
+        return None;
+    }
+    polls::poll_for_requests(operation, requests.address(), || count as u64)
+}
+
+/// Records a test that repeats others, and has completed something or failed.
+///
+/// # Safety
+/// The call has ended with `answer`, and left what `outcome` says.
+#[cold]
+#[inline(never)]
+unsafe fn many_ended(poll: RepeatedPoll, operation: Operation, answer: Answer, outcome: Outcome) {
+    let (count, handles) = (poll.poll().asked() as usize, poll.poll().requests());
+    let requests: [Request; MOST_REQUESTS] = handles.map(from_bits);
+    let call = poll.end_run();
+    let mut few = Few::new();
+    // SAFETY: a poll has no more requests than it can keep.
+    if !unsafe { few.look_up(call.request_null(), count, HandlePtr::c(requests.as_ptr())) } {
+        return world::not_seen(NotSeen::UnknownRequest);
+    }
+    let thread = call.thread();
+    // SAFETY: the call has ended with this answer, and left what `outcome` says.
+    unsafe {
+        match outcome {
+            Outcome::All => {
+                (0..count).for_each(|at| few.complete_at(thread, at, answer.statuses.wrapping_add(at)));
+            }
+            Outcome::One(index) => few.complete_at(thread, index, answer.statuses),
+            Outcome::Nothing => {}
+            outcome => record_general(&call, operation, &few, answer, outcome, None),
+        }
+    }
+}
+
+/// Returns whether an operation does not wait.
+#[inline(always)]
+fn is_test(operation: Operation) -> bool {
+    matches!(operation, Operation::Testany | Operation::Testall | Operation::Testsome)
+}
+
+/// Records a call on simple requests; returns where it is counted if it has completed none.
+///
+/// # Safety
+/// The call has ended with `answer`, and left what `outcome` says.
+#[inline(always)]
+unsafe fn record_few(
+    call: &RecordedCall,
+    operation: Operation,
+    few: &Few,
+    answer: Answer,
+    outcome: Outcome,
+    ticks: Ticks,
+    caller: u64,
+) -> Option<&'static CachedCall> {
+    match outcome {
+        // SAFETY: the call has succeeded.
+        Outcome::All => unsafe {
+            few.completed(call.thread(), operation, answer.statuses, ticks, caller);
+        },
+        // SAFETY: the call has succeeded, and completed the request at this index.
+        Outcome::One(index) => unsafe {
+            few.completed_one(call.thread(), operation, index, answer.statuses, ticks, caller);
+        },
+        Outcome::Nothing => return few.charge(call.thread(), operation, ticks, caller),
+        // SAFETY: the call has ended; it filled what `outcome` says.
+        outcome => unsafe { record_general(call, operation, few, answer, outcome, Some(ticks)) },
+    }
+    None
+}
+
+/// Records a call on simple requests that failed, or completed some of them; without `ticks` the call itself is counted already.
 ///
 /// # Safety
 /// The call has ended with `answer`, and left what `outcome` says.
@@ -79,15 +196,17 @@ unsafe fn record_general(
     few: &Few,
     answer: Answer,
     outcome: Outcome,
-    ticks: Ticks,
+    ticks: Option<Ticks>,
 ) {
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
-        if few.pass_on(&mut scratch) {
-            // SAFETY: the call has ended with this answer, and left what the outcome says.
-            unsafe { record(recorder, &mut scratch, operation, answer, outcome) }.charge(ticks);
-        } else {
-            world::not_seen(NotSeen::NoRoom);
+        if !few.pass_on(&mut scratch) {
+            return world::not_seen(NotSeen::NoRoom);
+        }
+        // SAFETY: the call has ended with this answer, and left what the outcome says.
+        let completion = unsafe { record(recorder, &mut scratch, operation, answer, outcome) };
+        if let Some(ticks) = ticks {
+            completion.charge(ticks);
         }
     });
 }
@@ -379,7 +498,7 @@ pub unsafe fn testall(
         (code, outcome)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
-    unsafe { many(Operation::Testall, count, requests, statuses, make) }
+    unsafe { many_or_repeated(Operation::Testall, count, requests, statuses, make) }
 }
 
 /// `MPI_Waitany`.
@@ -423,7 +542,7 @@ pub unsafe fn testany(
         (code, unsafe { if *flag != 0 { outcome_at(index) } else { Outcome::Nothing } })
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
-    unsafe { many(Operation::Testany, count, requests, status, make) }
+    unsafe { many_or_repeated(Operation::Testany, count, requests, status, make) }
 }
 
 /// # Safety
@@ -457,5 +576,10 @@ pub unsafe fn some(
         (code, outcome)
     };
     // SAFETY: the arguments are those of the application's call, and `make` makes it.
-    unsafe { many(operation, incount, requests, statuses, make) }
+    unsafe {
+        match operation {
+            Operation::Testsome => many_or_repeated(operation, incount, requests, statuses, make),
+            _ => many(operation, incount, requests, statuses, make),
+        }
+    }
 }

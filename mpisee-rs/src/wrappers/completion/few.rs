@@ -8,6 +8,7 @@ use super::settling::settle;
 use crate::mpi::abi::{Request, STATUS_IGNORE, Status, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::cached_counter::{CachedCounter, rarely};
+use crate::state::cached_call::CachedCall;
 use crate::state::process;
 use crate::state::request::{REQUESTS, RequestKind, RequestRef, RequestState};
 use crate::state::scratch::Scratch;
@@ -144,10 +145,38 @@ impl Few {
         self.charge(thread, operation, ticks, caller);
     }
 
+    /// Records that the one at `index` completed, of a call that is counted already.
+    ///
+    /// # Safety
+    /// The call has succeeded, and filled the status.
+    #[cold]
+    pub unsafe fn complete_at(&self, thread: &'static Thread, index: usize, status: *const Status) {
+        if let Some(found) = self.found().get(index) {
+            // SAFETY: the call has succeeded, and filled the status.
+            unsafe { complete(thread, found, status) };
+        }
+    }
+
     /// Charges the call to the communicator; as [`charge`].
     #[inline(always)]
-    pub fn charge(&self, thread: &'static Thread, operation: Operation, ticks: Ticks, caller: u64) {
-        charge(thread, operation, self.communicator, ticks, caller);
+    pub fn charge(
+        &self,
+        thread: &'static Thread,
+        operation: Operation,
+        ticks: Ticks,
+        caller: u64,
+    ) -> Option<&'static CachedCall> {
+        charge(thread, operation, self.communicator, ticks, caller)
+    }
+
+    /// Returns whether the array has a request that shares its handle with others.
+    pub fn has_aliased(&self) -> bool {
+        self.found().iter().any(RequestRef::is_aliased)
+    }
+
+    /// Returns whether a call has to fill the statuses.
+    pub fn needs_status(&self) -> bool {
+        self.needs_status
     }
 
     /// Hands them to the general path; false if there is no memory for it.
@@ -167,7 +196,8 @@ impl Few {
     }
 }
 
-/// Charges a call on simple requests to their communicator, unless recording is off. `caller` is the address to which it returns.
+/// Charges a call on simple requests to their communicator, unless recording is off; returns where it is counted. `caller` is the
+/// address to which it returns.
 #[inline(always)]
 pub fn charge(
     thread: &'static Thread,
@@ -175,10 +205,13 @@ pub fn charge(
     communicator: CommId,
     ticks: Ticks,
     caller: u64,
-) {
-    if process::is_recording() {
-        CachedCounter(thread.cached_by_id(operation, communicator, caller as i32)).count(0, 0, ticks, caller);
+) -> Option<&'static CachedCall> {
+    if !process::is_recording() {
+        return None;
     }
+    let cached = thread.cached_by_id(operation, communicator, caller as i32);
+    CachedCounter(cached).count(0, 0, ticks, caller);
+    Some(cached)
 }
 
 /// Records that a simple request completed.

@@ -10,10 +10,12 @@ pub mod settling;
 pub use array::{some, testall, testany, waitall, waitany};
 
 use crate::generated::pmpi;
-use crate::mpi::abi::{Raw, Request, STATUS_IGNORE, Status, constant};
+use crate::mpi::abi::{Raw, Request, STATUS_IGNORE, Status, bits, constant, from_bits};
 use crate::mpi::argument::HandlePtr;
 use crate::naming;
+use crate::recording::polls::{self, RepeatedPoll};
 use crate::recording::{RecordedCall, Recorder, streams, unfinished};
+use crate::state::poll::PollId;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
 use crate::state::sites;
@@ -61,8 +63,57 @@ pub unsafe fn test(
         // SAFETY: a call that succeeds writes the flag.
         (code, code == constant::SUCCESS && unsafe { *flag } != 0)
     };
-    // SAFETY: the arguments are those of the application's call, and `make` makes it.
-    unsafe { one(Operation::Test, request, status, make) }
+    // SAFETY: the request is valid, the caller says.
+    let Some(poll) = RepeatedPoll::begin(unsafe { poll_of(Operation::Test, request) }, |_| true) else {
+        // SAFETY: the arguments are those of the application's call, and `make` makes it.
+        return unsafe { one(Operation::Test, request, status, make) };
+    };
+    let mut own = MaybeUninit::<Status>::uninit();
+    let status = if status == STATUS_IGNORE && poll.needs_status() { own.as_mut_ptr() } else { status };
+    let (code, completed) = poll.make(|| make(status));
+    if code == constant::SUCCESS && !completed {
+        poll.found_nothing();
+    } else {
+        // SAFETY: the call has ended with this code, and there was this request in the variable.
+        unsafe { test_ended(poll, request, status, code) };
+    }
+    code
+}
+
+/// The poll for the request in `variable`.
+///
+/// # Safety
+/// There is one, if `variable` is not null.
+#[inline(always)]
+unsafe fn poll_of(operation: Operation, variable: HandlePtr<Request>) -> Option<PollId> {
+    if variable.is_null() {
+        return None;
+    }
+    // SAFETY: there is a request in the variable.
+    polls::poll_for_requests(operation, variable.address(), || bits(unsafe { variable.handle() }))
+}
+
+/// Records a test that repeats others, and has completed its request or failed.
+///
+/// # Safety
+/// The call ended with `code`; there is a request in `variable`.
+#[cold]
+#[inline(never)]
+unsafe fn test_ended(poll: RepeatedPoll, variable: HandlePtr<Request>, status: *const Status, code: c_int) {
+    let handle: Request = from_bits(poll.poll().asked());
+    let call = poll.end_run();
+    let known = HandlePtr::c(&raw const handle);
+    // SAFETY: there is a request in `known`.
+    let Some((given, ..)) = (unsafe { REQUESTS.find_simple(known) }) else {
+        return world::not_seen(NotSeen::UnknownRequest);
+    };
+    if code == constant::SUCCESS {
+        // SAFETY: the call has succeeded.
+        unsafe { few::complete(call.thread(), &given, status) };
+    } else {
+        // SAFETY: the call has failed with this code, and there is a request in the variable.
+        unsafe { one_failed(&call, Operation::Test, &given, variable, status, code, None) };
+    }
 }
 
 /// A call on one request; `make` returns the code, and whether the request completed.
@@ -87,18 +138,30 @@ unsafe fn one(
     let ((code, completed), ticks) = call.time_with(operation, communicator, ends, || make(status));
     if code != constant::SUCCESS {
         // SAFETY: the call has failed, and the variable's address is not null.
-        unsafe { one_failed(&call, operation, &given, request, status, code, ticks) };
+        unsafe { one_failed(&call, operation, &given, request, status, code, Some(ticks)) };
         return code;
     }
+    let caller = sites::caller_of_export();
     if completed {
         // SAFETY: the call has succeeded.
         unsafe { few::complete(call.thread(), &given, status) };
     }
-    few::charge(call.thread(), operation, communicator, ticks, sites::caller_of_export());
+    let counted = few::charge(call.thread(), operation, communicator, ticks, caller);
+    if operation == Operation::Test && polls::is_called_by_program() {
+        if completed {
+            polls::timed_success(operation, request.address(), call.thread(), ticks);
+        } else if let Some(counted) = counted.filter(|counted| counted.counts(caller) && !given.is_aliased())
+        {
+            // SAFETY: the request is valid, the caller says.
+            if let Some(id) = unsafe { poll_of(operation, request) } {
+                polls::timed(&id, call.thread(), counted, ends, given.needs_status());
+            }
+        }
+    }
     code
 }
 
-/// Records a call on a simple request that failed.
+/// Records a call on a simple request that failed; without `ticks` the call itself is counted already.
 ///
 /// # Safety
 /// The call failed with `code`; there is a request in `variable`.
@@ -111,7 +174,7 @@ unsafe fn one_failed(
     variable: HandlePtr<Request>,
     status: *const Status,
     code: c_int,
-    ticks: Ticks,
+    ticks: Option<Ticks>,
 ) {
     call.record(|recorder| {
         let mut scratch = recorder.thread.scratch();
@@ -122,7 +185,9 @@ unsafe fn one_failed(
         } else {
             completion.completed_none(slice::from_ref(given));
         }
-        completion.charge(ticks);
+        if let Some(ticks) = ticks {
+            completion.charge(ticks);
+        }
     });
 }
 

@@ -159,6 +159,7 @@ impl CallSums {
             time_s: Seconds(0.0),
             min_s: Seconds(more.extremes_s[0]),
             max_s: Seconds(more.extremes_s[1]),
+            time_error_s: None,
         });
         row.calls += more.calls;
         row.bytes += more.bytes;

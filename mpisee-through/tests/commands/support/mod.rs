@@ -164,6 +164,7 @@ impl Builder {
             time_s: Seconds(time_s),
             min_s: Seconds(0.0),
             max_s: Seconds(time_s),
+            time_error_s: None,
         };
         change(&mut row);
         // As the recorder: the time of NCCL's calls is none in MPI.

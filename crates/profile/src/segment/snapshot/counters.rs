@@ -2,8 +2,8 @@
 
 use super::Snapshot;
 use crate::Operation;
-use crate::segment::key::{Meaning, OperationAtSite, SlotKey};
-use crate::segment::layout::{call, gpu_time, peer};
+use crate::segment::key::{Meaning, OperationAtSite, PollErrorKey, SlotKey};
+use crate::segment::layout::{call, gpu_time, peer, poll_error};
 use crate::site::SiteId;
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -34,10 +34,19 @@ impl Snapshot {
         }
         let mut counters = self.counters.clone();
         for (key, _) in &mut counters {
-            let Some(Meaning::Call(call)) = key.meaning() else { continue };
-            let number = call.operation.site_number();
-            if let Some(&Some(first)) = number.and_then(|number| firsts.get(number as usize)) {
-                *key = key.with_operation(OperationAtSite::site(first));
+            let first = |at_site: OperationAtSite| {
+                let first = (*firsts.get(at_site.site_number()? as usize)?)?;
+                Some(OperationAtSite::site(first))
+            };
+            match key.meaning() {
+                Some(Meaning::Call(call)) => {
+                    *key = first(call.operation).map_or(*key, |first| key.with_operation(first));
+                }
+                Some(Meaning::PollError(error)) => {
+                    let operation = first(error.operation).unwrap_or(error.operation);
+                    *key = PollErrorKey { operation, ..error }.pack();
+                }
+                _ => {}
             }
         }
         sum_up(&mut counters);
@@ -70,6 +79,7 @@ pub(super) fn add_values(meaning: Meaning, sum: &mut [u64; 6], values: &[u64]) {
                 sum[index].max(value)
             }
             (Meaning::Call(_), call::RETURNS_TO) => 0,
+            (Meaning::PollError(_), poll_error::VARIANCE) => sum[index].saturating_add(value),
             (Meaning::Variable(..), _) => value,
             (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
             _ => sum[index].wrapping_add(value),
