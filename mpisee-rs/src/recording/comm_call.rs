@@ -238,7 +238,7 @@ impl CommCall {
         if !found_none {
             polls::note_success(&id, thread, ticks);
         } else if self.counter.0.counts(self.caller) {
-            polls::timed(&id, thread, self.counter.0, ends.word(), false);
+            polls::note_timed(&id, thread, self.counter.0, ends.word(), false);
         }
     }
 

@@ -137,7 +137,7 @@ impl RepeatedPoll {
     /// The slot of its row.
     #[inline(always)]
     fn row(&self) -> &'static Slot {
-        // SAFETY: a poll with an identifier has the slot that `timed_on` has stored in the same call; slots are never unmapped.
+        // SAFETY: a poll with an identifier has the slot that `note_timed_array` has stored in the same call; slots are never unmapped.
         unsafe { &*self.poll.slot.get() }
     }
 }
@@ -145,13 +145,13 @@ impl RepeatedPoll {
 /// Notes a poll that found nothing and was timed, as the call of the thread that has just returned; `cached` has its row. Those that repeat it
 /// need not be timed.
 #[inline(never)]
-pub fn timed(id: &PollId, thread: &Thread, cached: &CachedCall, ends: u64, needs_status: bool) {
-    timed_on(id, thread, cached, ends, needs_status, 0, |_| 0);
+pub fn note_timed(id: &PollId, thread: &Thread, cached: &CachedCall, ends: u64, needs_status: bool) {
+    note_timed_array(id, thread, cached, ends, needs_status, 0, |_| 0);
 }
 
-/// As [`timed`], of an array of `count` requests, of which `handle` reads the handles.
+/// As [`note_timed`], of an array of `count` requests, of which `handle` reads the handles.
 #[inline(always)]
-pub fn timed_on(
+pub fn note_timed_array(
     id: &PollId,
     thread: &Thread,
     cached: &CachedCall,
@@ -189,7 +189,7 @@ pub fn timed_on(
 
 /// Notes a test of these requests that found something and was timed, as the call of the thread that has just returned.
 #[inline(always)]
-pub fn timed_success(operation: Operation, variable: usize, thread: &Thread, ticks: Ticks) {
+pub fn note_timed_success(operation: Operation, variable: usize, thread: &Thread, ticks: Ticks) {
     if let Some(id) = PollId::new(operation, variable as u64, frame::caller(), 0, || 0) {
         note_success(&id, thread, ticks);
     }

@@ -1,6 +1,6 @@
 /* Polls that repeat, in all ways in which the next one may be another call than the last: other requests in the same variable, with
  * the same handle, on another communicator, in another region, cancelled, while recording is off. Rank 0 polls, and keeps books
- * of its calls by operation, communicator and region; rank 1 sends when it is told to. */
+ * of its calls by operation, communicator and region; rank 1 sends on request. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <mpisee.h>

@@ -59,7 +59,7 @@ unsafe fn many(
     let counted = unsafe { record_few(&call, operation, &few, answer, outcome, ticks, caller) };
     if is_test(operation) && polls::is_called_by_program() {
         match counted {
-            None => polls::timed_success(operation, requests.address(), call.thread(), ticks),
+            None => polls::note_timed_success(operation, requests.address(), call.thread(), ticks),
             Some(counted) if few.has_aliased() || !counted.counts(caller) => {}
             Some(counted) => {
                 if let Some(id) = poll_of(operation, count, requests) {
@@ -67,7 +67,7 @@ unsafe fn many(
                     // SAFETY: the array has `count` requests.
                     let handle = |at| bits(unsafe { requests.at(at).handle() });
                     let count = length(count, requests);
-                    polls::timed_on(&id, thread, counted, ends, few.needs_status(), count, handle);
+                    polls::note_timed_array(&id, thread, counted, ends, few.needs_status(), count, handle);
                 }
             }
         }

@@ -149,12 +149,12 @@ unsafe fn one(
     let counted = few::charge(call.thread(), operation, communicator, ticks, caller);
     if operation == Operation::Test && polls::is_called_by_program() {
         if completed {
-            polls::timed_success(operation, request.address(), call.thread(), ticks);
+            polls::note_timed_success(operation, request.address(), call.thread(), ticks);
         } else if let Some(counted) = counted.filter(|counted| counted.counts(caller) && !given.is_aliased())
         {
             // SAFETY: the request is valid, the caller says.
             if let Some(id) = unsafe { poll_of(operation, request) } {
-                polls::timed(&id, call.thread(), counted, ends, given.needs_status());
+                polls::note_timed(&id, call.thread(), counted, ends, given.needs_status());
             }
         }
     }
