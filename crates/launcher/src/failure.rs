@@ -1,7 +1,7 @@
 //! Reasons why a program cannot be started.
 
 use mpisee_in_process::guards::signals;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -56,6 +56,11 @@ pub fn say(what: &dyn fmt::Display) {
     let _ = io::stderr().write_all(format!("mpisee: {what}\n").as_bytes());
 }
 
+/// Two letters away at most.
+fn is_nearly(given: &OsStr, command: &str) -> bool {
+    strsim::damerau_levenshtein(&given.to_string_lossy(), command) <= 2
+}
+
 impl Failure {
     /// The exit code that says the same to a script.
     pub fn exit_code(&self) -> ExitCode {
@@ -77,9 +82,11 @@ impl fmt::Display for Failure {
             }
             Failure::NotFound { program } => {
                 let name = program.display();
+                let meant =
+                    if is_nearly(program, "doctor") { ", and the command is `mpisee doctor`" } else { "" };
                 write!(
                     f,
-                    "there is no program {name} in PATH; one in the working directory is called ./{name}"
+                    "there is no program {name} in PATH; one in the working directory is called ./{name}{meant}"
                 )
             }
             Failure::NotExecutable { path, why } => write!(f, "{} {why}", path.display()),

@@ -33,12 +33,20 @@ pub fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 impl ProfileWriter {
-    /// Creates `wanted`, or, if that exists, `NAME-2.mpisee`, `NAME-3.mpisee`, …
+    /// Creates `wanted`, or, if that exists, `NAME-2.mpisee`, `NAME-3.mpisee`, …, and the folder for it. A whole path that
+    /// is not there is more likely a slip.
     pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
         for directory in numbered(wanted) {
-            match std::fs::DirBuilder::new().mode(0o777).create(&directory) {
+            let created = create_directory(&directory).or_else(|error| match directory.parent() {
+                Some(folder) if error.kind() == ErrorKind::NotFound => {
+                    // What fails here fails again in the folder.
+                    let _ = create_directory(folder);
+                    create_directory(&directory)
+                }
+                _ => Err(error),
+            });
+            match created {
                 Ok(()) => {
-                    let_owner(&directory, 0o700);
                     return Ok(ProfileWriter { directory, files: RefCell::default(), is_finished: false });
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -101,6 +109,12 @@ impl Drop for ProfileWriter {
             let _ = std::fs::remove_dir(&self.directory);
         }
     }
+}
+
+fn create_directory(path: &Path) -> std::io::Result<()> {
+    std::fs::DirBuilder::new().mode(0o777).create(path)?;
+    let_owner(path, 0o700);
+    Ok(())
 }
 
 fn create_file(path: &Path) -> std::io::Result<File> {
@@ -186,6 +200,15 @@ mod tests {
             max_s: Seconds(1.5),
             time_error_s: None,
         }
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_made_and_a_path_of_folders_is_not() {
+        let scratch = tempfile::tempdir().unwrap();
+        let create = |path: &str| ProfileWriter::create(&scratch.path().join(path));
+        assert_eq!(create("new/app.mpisee").unwrap().directory(), scratch.path().join("new/app.mpisee"));
+        let failure = create("no/such/app.mpisee").unwrap_err().to_string();
+        assert!(failure.contains("no/such/app.mpisee") && !scratch.path().join("no").exists(), "{failure}");
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub fn data<T>(address: *const T) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// Where the calling thread keeps its own words, about.

@@ -247,17 +247,22 @@ fn free_bytes(folder: &Path) -> Option<u64> {
     Some(about.f_bavail.saturating_mul(about.f_frsize))
 }
 
-/// The folder of the profile.
+/// The folder of the profile, which is made if it alone is missing.
 pub fn output(options: &Options) -> Check {
     let wanted = options.output.as_deref().unwrap_or(Path::new(""));
-    let parent = if wanted.is_dir() { Some(wanted) } else { wanted.parent() };
-    let folder = parent.filter(|it| *it != Path::new("")).unwrap_or(Path::new("."));
-    let shown = real(folder);
-    match try_to_write(folder) {
+    let is_folder = wanted.as_os_str().as_bytes().ends_with(b"/");
+    let folder = if is_folder { Some(wanted) } else { wanted.parent() };
+    let or_here = |folder: Option<&Path>| {
+        folder.filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
+    };
+    let folder = or_here(folder);
+    let tried = if folder.exists() { folder.clone() } else { or_here(folder.parent()) };
+    let shown = real(&folder);
+    match try_to_write(&tried) {
         Ok(()) => Check::ok("output", format!("the profile goes into {}", shown.display())),
         Err(why) => {
             let found = format!("{} takes no profile, which then goes elsewhere: {why}", shown.display());
-            Check::note("output", found, "choose a folder with --output DIR")
+            Check::note("output", found, "choose a folder with --output DIR/")
         }
     }
 }

@@ -45,6 +45,27 @@ pub fn is_python(path: &Path) -> bool {
     version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
 }
 
+/// A failure where Python's script is not there.
+pub fn missing_script(arguments: &[OsString]) -> Option<Check> {
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match argument.as_bytes() {
+            b"-W" | b"-X" | b"--check-hash-based-pycs" => drop(arguments.next()),
+            [b'-', b'-', ..] => {}
+            // The program is in the argument, in a module, or in standard input.
+            [b'-'] => return None,
+            [b'-', letters @ ..] if letters.iter().any(|it| b"cm".contains(it)) => return None,
+            [b'-', ..] => {}
+            _ if Path::new(argument).exists() => return None,
+            _ => {
+                let found = format!("there is no script {}", argument.display());
+                return Some(Check::fails("program", found, "give the program as you would run it"));
+            }
+        }
+    }
+    None
+}
+
 /// Prints the version, and that of the library that mpi4py loads, without initialising MPI.
 const QUESTION: &str = "import sys; print('%d.%d' % sys.version_info[:2])\n\
                         import mpi4py; mpi4py.rc.initialize = False; mpi4py.rc.finalize = False\n\
@@ -101,6 +122,18 @@ mod tests {
         assert_eq!(name("exit\n"), None);
         assert!(["python", "python3", "/x/python3.11"].into_iter().all(|it| is_python(Path::new(it))));
         assert!(!["python_solver", "python3-sim", "ipython"].into_iter().any(|it| is_python(Path::new(it))));
+    }
+
+    #[test]
+    fn a_script_that_is_not_there_is_a_failure() {
+        let missing = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            missing_script(&arguments).map(|check| check.found)
+        };
+        assert_eq!(missing("-u -X dev no.py 5").as_deref(), Some("there is no script no.py"));
+        for sound in ["-", "-c no.py", "-um mpi4py no.py", "-W", "-u /proc/self/exe no.py"] {
+            assert_eq!(missing(sound), None, "{sound}");
+        }
     }
 
     #[test]

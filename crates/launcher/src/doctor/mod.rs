@@ -143,6 +143,9 @@ fn program_checks(
     // Python itself may be a script that looks for another one.
     let mut pythons = [&program, executed].into_iter();
     checks.extend(pythons.find_map(|it| interpreter::python(&it.path, &it.kind, hint.as_ref())));
+    if interpreter::is_python(&program.path) {
+        checks.extend(interpreter::missing_script(&run.arguments));
+    }
     checks.extend(checks::lines(&program));
     let chosen = chosen.ok().and_then(Result::ok);
     checks.extend(chosen.map(|flavour| preload::check(flavour, Some(executed))));

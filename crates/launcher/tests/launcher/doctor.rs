@@ -1,6 +1,7 @@
 //! `mpisee doctor` where a program cannot be profiled, or only in part.
 
 use crate::support::{Installation, MPICH, OPEN_MPI, script};
+use std::path::Path;
 
 /// The line of a check: outcome, and what is said.
 fn line<'a>(said: &'a str, check: &str) -> (&'a str, &'a str) {
@@ -146,6 +147,18 @@ fn folders_and_limits_that_harm_are_named() {
     assert!(line(&said, "options").1.contains("'here' is not an absolute path"), "{said}");
     let said = installed.mpisee(&["doctor", "env"]).variable("MPISEE_OUTPUT", "/proc/x.mpisee").run().stdout;
     assert_eq!(line(&said, "output").0, "note", "{said}");
+    let folder = installed.file("out/file", "", 0o644);
+    let folder = Path::new(&folder).parent().unwrap().canonicalize().unwrap();
+    let goes = |output: &str| {
+        let output = format!("{}/{output}", folder.display());
+        let said = installed.mpisee(&["doctor", "--output", &output, "env"]).run().stdout;
+        let (outcome, found) = line(&said, "output");
+        (outcome.to_owned(), found.replace(&folder.display().to_string(), "OUT"))
+    };
+    for (output, into) in [("new/", "OUT/new/"), ("new/a", "OUT/new"), ("a", "OUT"), ("", "OUT")] {
+        assert_eq!(goes(output), ("ok".to_owned(), format!("the profile goes into {into}")), "{output}");
+    }
+    assert_eq!(goes("no/such/").0, "note", "a path of folders is not made");
     let said = installed.mpisee_after("ulimit -v 4000000", &["doctor", "env"]).run().stdout;
     assert!(line(&said, "limits").1.starts_with("address space is limited to 4096 MB (ulimit -v)"), "{said}");
 }

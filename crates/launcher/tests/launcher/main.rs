@@ -196,6 +196,10 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
         assert_eq!(run.status.code(), Some(127));
         assert!(run.stderr.starts_with(&format!("mpisee: {message}")), "{run:?}");
     }
+    for (slip, is_known) in [("dcotor", true), ("doktor", true), ("door", false)] {
+        let run = installed.mpisee(&[slip]).run();
+        assert_eq!(run.stderr.ends_with(", and the command is `mpisee doctor`\n"), is_known, "{run:?}");
+    }
 }
 
 #[test]
