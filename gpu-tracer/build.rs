@@ -2,6 +2,7 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // CUPTI, the Sanitizer, the C library's exit and `libmpisee.so` keep addresses of its functions.
+    // CUPTI, the Sanitizer, the C library's exit and `libmpisee.so` keep addresses of its
+    // functions.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");
 }

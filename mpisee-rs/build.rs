@@ -15,7 +15,8 @@ fn main() {
     }
 }
 
-/// `storage/frame.rs` reads the return address beside the frame pointer, which without this flag is any number.
+/// `storage/frame.rs` reads the return address beside the frame pointer, which without this flag is
+/// any number.
 fn has_frame_pointers() -> Result<(), String> {
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     if flags.contains("force-frame-pointers=yes") {

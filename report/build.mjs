@@ -1,6 +1,6 @@
-// Bundles the report's script and style into mpisee-through/report, and those of the live page into crates/serve/page, where the crates
-// include them.
-// `node build.mjs --check` writes nothing and fails if the files there differ.
+// Bundles the report's script and style into mpisee-through/report, and those of the live page into
+// crates/serve/page, where the crates include them. `node build.mjs --check` writes nothing and
+// fails if the files there differ.
 
 import { build } from "esbuild";
 import { readFileSync, writeFileSync, existsSync } from "node:fs";

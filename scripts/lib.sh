@@ -87,7 +87,8 @@ find_mpi() {
     return 1
 }
 
-# Open MPI refuses to run as root, and more ranks than cores, unless variables say that they are meant.
+# Open MPI refuses to run as root, and more ranks than cores, unless variables say that they are
+# meant.
 allow_mpi_here() {
     if ((EUID == 0)); then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -2,7 +2,8 @@
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    // By the frames of this library `libmpisee.so` finds the place in the program from which NCCL is called.
+    // By the frames of this library `libmpisee.so` finds the place in the program from which NCCL
+    // is called.
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     if !flags.contains("force-frame-pointers=yes") {
         println!(

@@ -19,7 +19,8 @@ fn main() {
 
 fn describe(flavour: &Value) {
     println!("cargo::rustc-env=MPISEE_FLAVOUR={}", flavour["name"].as_str().unwrap_or_default());
-    // An MPI outside of the system's folders has to be found by the program alone, as its mpicc would have it.
+    // An MPI outside of the system's folders has to be found by the program alone, as its mpicc
+    // would have it.
     let library = std::path::Path::new(flavour["library"].as_str().unwrap_or_default());
     if let Some(folder) = library.parent().filter(|folder| !folder.starts_with("/usr/lib")) {
         println!("cargo::rustc-link-arg-bins=-Wl,-rpath,{}", folder.display());

@@ -1,6 +1,7 @@
-//! The tracer's start in a program. CUDA's driver loads the library that CUDA_INJECTION64_PATH names when the program
-//! initialises it, and calls `InitializeInjection`; so a program without CUDA never has it. With NVBit that library is
-//! another, which loads this one and calls `mpisee_gpu_nvbit_start`.
+//! The tracer's start in a program. CUDA's driver loads the library that CUDA_INJECTION64_PATH
+//! names when the program initialises it, and calls `InitializeInjection`; so a program without
+//! CUDA never has it. With NVBit that library is another, which loads this one and calls
+//! `mpisee_gpu_nvbit_start`.
 
 use crate::backends::cupti;
 use crate::backends::nvbit::{self, mpisee_nvbit, mpisee_nvbit_events};
@@ -46,7 +47,8 @@ struct Running {
 
 static RUNNING: OnceLock<Running> = OnceLock::new();
 
-/// Called by the driver, once. Always returns success, which is any number but 0, so that the program runs in any case.
+/// Called by the driver, once. Always returns success, which is any number but 0, so that the
+/// program runs in any case.
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     guarded(|| {
@@ -205,7 +207,8 @@ fn output(segments: &Path) -> Option<Output> {
         .ok()
 }
 
-/// Registers with the profiler, if there is one, the functions by which it gets the last counts and passes names of memory.
+/// Registers with the profiler, if there is one, the functions by which it gets the last counts and
+/// passes names of memory.
 fn attach() {
     type Attach =
         unsafe extern "C" fn(extern "C" fn(), unsafe extern "C" fn(*const c_void, usize, *const c_char));
@@ -267,13 +270,15 @@ unsafe extern "C" fn name_memory(address: *const c_void, bytes: usize, name: *co
     });
 }
 
-/// A program that does not use MPI, or no longer, leaves nothing behind: nobody would come for it. What CUDA's runtime does at
-/// its exit, such as to unload modules, comes after this: it was loaded before.
+/// A program that does not use MPI, or no longer, leaves nothing behind: nobody would come for it.
+/// What CUDA's runtime does at its exit, such as to unload modules, comes after this: it was loaded
+/// before.
 extern "C" fn at_exit() {
     state::end();
     let is_own = |it: &&Running| it.pid == std::process::id() && matches!(it.counted, Counted::Copies);
     if RUNNING.get().filter(is_own).is_some() {
-        // A process that ends without MPI_Finalize leaves all. One that calls it in a later handler completes the file once more.
+        // A process that ends without MPI_Finalize leaves all. One that calls it in a later handler
+        // completes the file once more.
         let _ = copies::complete();
     }
     copies::end();

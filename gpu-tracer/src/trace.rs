@@ -1,6 +1,6 @@
-//! Debug log: one line per event of the driver or the backend, and what the tracer did with it, to find out why
-//! something is not counted. `MPISEE_GPU_TRACE=FILE` writes FILE.PID without buffering, so that a process that is
-//! killed or hangs leaves its log.
+//! Debug log: one line per event of the driver or the backend, and what the tracer did with it, to
+//! find out why something is not counted. `MPISEE_GPU_TRACE=FILE` writes FILE.PID without
+//! buffering, so that a process that is killed or hangs leaves its log.
 
 use std::fmt::Arguments;
 use std::fs::File;

@@ -1,5 +1,5 @@
-//! Rarer calls of programs: patches that come out again, graphs, functions that kernels call, libraries that are
-//! unloaded. With a fake driver, Sanitizer and NVBit.
+//! Rarer calls of programs: patches that come out again, graphs, functions that kernels call,
+//! libraries that are unloaded. With a fake driver, Sanitizer and NVBit.
 
 mod support;
 
@@ -54,7 +54,8 @@ fn seen(rows: &[GpuRow], access: Access) -> Vec<(&str, &str, u64)> {
 #[test]
 fn patches_come_out_when_nothing_remote_is_left_and_in_again() {
     let (said, rows) = run(Backend::Sanitizer, "idle");
-    // Each time they stay while memory is there, and then for twice as many waits; who allocates in each turn is patched once.
+    // Each time they stay while memory is there, and then for twice as many waits; who allocates in
+    // each turn is patched once.
     assert_eq!(said, "0 1 2 1 3 1 5 1 9\n1\n");
     let sum: u64 = rows.iter().map(|row| row.accesses).sum();
     assert_eq!((rows[0].kernel.as_str(), sum), ("count", 32 * (4 + 100)));
@@ -82,7 +83,8 @@ fn of_some_intervals_all_is_counted_and_of_the_others_the_launches() {
         assert_eq!(sums(Access::Load), [32 * 7], "{backend:?} {rows:#?}");
         assert!(rows.iter().all(|it| (it.sampled, it.error) == (20, 0.0)), "{rows:#?}");
         if backend == Backend::Sanitizer {
-            // By chance 20 steps of 400, with two or three launches each, besides those that begin with a new kernel.
+            // By chance 20 steps of 400, with two or three launches each, besides those that begin
+            // with a new kernel.
             let patched: u32 = said.trim().parse().unwrap();
             assert!((4..150).contains(&patched), "{patched}");
             assert_eq!(all_patched.trim(), "1001", "patches stay where they could not be put in again");
@@ -189,13 +191,15 @@ fn functions_that_kernels_call_count_and_what_replaces_a_library_is_another() {
         assert_eq!((is_noted, notes.len()), (!is_seen, usize::from(!is_seen)), "{backend:?} {notes:?}");
         assert!(copy_with_lines.1.ends_with("lines.cu:12"), "{copy_with_lines:?}");
         assert_eq!(copy_with_lines.2, 32 * 7, "{backend:?}");
-        // NVBit says which functions there are; the Sanitizer where those are that the line table names.
+        // NVBit says which functions there are; the Sanitizer where those are that the line table
+        // names.
         let (helper, patched) = match backend {
             Backend::Sanitizer => ("?+0x7f0000704020", "4\n"),
             Backend::Nvbit => ("helper+0x20", "0\n"),
         };
         assert_eq!([also.1, calls.1], [helper, helper], "{backend:?}");
-        // When nothing remote is left kernels run as they were compiled, and so does what they call.
+        // When nothing remote is left kernels run as they were compiled, and so does what they
+        // call.
         assert_eq!(said, patched, "{backend:?}");
     }
 }

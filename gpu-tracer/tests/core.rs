@@ -175,7 +175,8 @@ fn windows_hold_all_ranges_and_leave_out_the_largest_gap() {
     ];
     assert_eq!(Window::around(&ranges), [window(1, 90), window(0, 1)]);
     assert_eq!(Window::around(&[range(0, 1 << 60)]), [window(0, u32::MAX), window(0, 0)]);
-    // As the device looks at them: what is in a range, and what is not, at the ends of windows and far away.
+    // As the device looks at them: what is in a range, and what is not, at the ends of windows and
+    // far away.
     let device = Device::new(ranges.to_vec(), 64, 1);
     let hits = [MIB, 3 * MIB, 4 * MIB, 91 * MIB - 1, 1 << 52];
     let misses =
@@ -228,8 +229,8 @@ fn threads_that_count_at_once_agree_on_the_counters() {
     assert_eq!(device.lost(), 0);
 }
 
-/// With the standard error that is stated, nearly all of many estimates lie within three of them, and their mean is
-/// within three of its own of the number that is estimated.
+/// With the standard error that is stated, nearly all of many estimates lie within three of them,
+/// and their mean is within three of its own of the number that is estimated.
 #[test]
 fn sampling_has_no_bias_and_keeps_within_its_error() {
     const WARPS: u64 = 10_000;

@@ -1,5 +1,5 @@
-//! The whole tracer in a program, with a fake driver, Sanitizer and NVBit. What holds for one backend is
-//! to hold for the other.
+//! The whole tracer in a program, with a fake driver, Sanitizer and NVBit. What holds for one
+//! backend is to hold for the other.
 
 mod support;
 
@@ -20,7 +20,8 @@ fn kernel<'r>(rows: &'r [GpuRow], kernel: &str, access: Access, memory: GpuMemor
 fn check(rows: &[GpuRow]) {
     let of_stores = kernel(rows, "copy", Access::Store, GpuMemory::Device);
     assert_eq!(of_stores.len(), 2, "{rows:#?}");
-    // Two allocations by one call at one address: two objects in the file, one call stack or two in the rows.
+    // Two allocations by one call at one address: two objects in the file, one call stack or two in
+    // the rows.
     assert_eq!(of_stores.iter().map(|it| it.accesses).sum::<u64>(), 32 * 11 + 8 + 4 + 2);
     assert_eq!(of_stores.iter().map(|it| it.bytes).sum::<u64>(), 8 * (32 * 11 + 8 + 4 + 2));
     for row in &of_stores {
@@ -169,7 +170,8 @@ fn records_of_accesses_are_those_that_are_counted() {
         }
         let (sums, launches) = recorded(&folder);
         assert_eq!(sums, counted, "{backend:?}");
-        // Six of different memory and one of a graph, two of memory that is freed, 1000 of such that passes, and one more.
+        // Six of different memory and one of a graph, two of memory that is freed, 1000 of such
+        // that passes, and one more.
         assert_eq!(launches, 7 + 2 + 1000 + 1, "{backend:?}");
     }
 }

@@ -39,8 +39,8 @@ fn build(core: &Path, name: &str, sources: &[&str], options: &[&str]) -> tempfil
     folder
 }
 
-/// An instruction, as nvdisasm writes it; whether it counts, its kind, its bytes, which of its references to memory or
-/// uniform registers, and the register of a length.
+/// An instruction, as nvdisasm writes it; whether it counts, its kind, its bytes, which of its
+/// references to memory or uniform registers, and the register of a length.
 const INSTRUCTIONS: [(&str, [i32; 5]); 40] = [
     ("LDG.E.64 R4, desc[UR10][R6.64] ;", [1, 0, 8, 0, -1]),
     ("LDG.E.S8 R18, desc[UR10][R8.64] ;", [1, 0, 1, 0, -1]),
@@ -106,8 +106,8 @@ fn instructions_that_count_are_recognised() {
     }
 }
 
-/// As the driver loads it, with the profiler preloaded: NVBit finds its tool, and that the tracer beside it. Nothing is
-/// printed.
+/// As the driver loads it, with the profiler preloaded: NVBit finds its tool, and that the tracer
+/// beside it. Nothing is printed.
 #[test]
 fn nvbit_brings_the_tracer_with_it() {
     let Some(core) = core() else { return };

@@ -1,5 +1,5 @@
-//! Lines of Python that launch kernels: every Python 3 that is found, with the tracer in it and a fake
-//! driver.
+//! Lines of Python that launch kernels: every Python 3 that is found, with the tracer in it and a
+//! fake driver.
 
 mod support;
 
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::stage::{BOTH, Backend, Stage};
 
-/// Interpreters that answer: `python3`, those of single versions in `PATH`, and what `MPISEE_TEST_PYTHONS` names, with
-/// colons between.
+/// Interpreters that answer: `python3`, those of single versions in `PATH`, and what
+/// `MPISEE_TEST_PYTHONS` names, with colons between.
 fn interpreters() -> Vec<PathBuf> {
     let named = std::env::var("MPISEE_TEST_PYTHONS").unwrap_or_default();
     let named: Vec<PathBuf> = named.split(':').filter(|it| !it.is_empty()).map(PathBuf::from).collect();

@@ -54,7 +54,8 @@ impl Backend for Memory {
 }
 
 fn word_at<'w>(address: u64) -> &'w AtomicU64 {
-    // SAFETY: an aligned word of memory that was leaked, and that all use as atomics or after each other.
+    // SAFETY: an aligned word of memory that was leaked, and that all use as atomics or after each
+    // other.
     unsafe { AtomicU64::from_ptr(address as *mut u64) }
 }
 
@@ -141,7 +142,8 @@ fn records_without_room_are_dropped_and_counted() {
     assert_eq!(What::from(records[0].what), What { range: 3, kernel: 3, kind: 1, width: 0 });
 }
 
-/// Many threads write while one reads: every record is there once and is one thread's, or is counted as dropped.
+/// Many threads write while one reads: every record is there once and is one thread's, or is
+/// counted as dropped.
 #[test]
 fn records_are_taken_while_others_are_written() {
     const THREADS: u64 = 3;

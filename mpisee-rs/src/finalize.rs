@@ -1,16 +1,18 @@
 //! The profile at the end of MPI.
 //!
-//! If all ranks are on one node, the last one to reach the end of MPI writes the profile from the segments of all
-//! (`node.rs`): no rank waits, and no message is sent. The same holds if the node's segments show that some ranks have
-//! no active profiler, since every rank there sees the same segments.
+//! If all ranks are on one node, the last one to reach the end of MPI writes the profile from the
+//! segments of all (`node.rs`): no rank waits, and no message is sent. The same holds if the node's
+//! segments show that some ranks have no active profiler, since every rank there sees the same
+//! segments.
 //!
-//! Otherwise the ranks meet in one collective operation over the world, which cannot match a message of the program. A
-//! rank on another node may have no profiler and never arrive: after `MPISEE_WAIT` the ranks of each node continue on
-//! their own. The ranks that met make their rows, and rank 0 writes them; in a run that survives failures, the first
-//! surviving rank writes them, and records who is missing.
+//! Otherwise the ranks meet in one collective operation over the world, which cannot match a
+//! message of the program. A rank on another node may have no profiler and never arrive: after
+//! `MPISEE_WAIT` the ranks of each node continue on their own. The ranks that met make their rows,
+//! and rank 0 writes them; in a run that survives failures, the first surviving rank writes them,
+//! and records who is missing.
 //!
-//! Rows travel as CSV text through a tree (`tree.rs`), in pieces of bounded size. Each rank keeps its rows and its
-//! segment until rank 0 reports that the profile is written.
+//! Rows travel as CSV text through a tree (`tree.rs`), in pieces of bounded size. Each rank keeps
+//! its rows and its segment until rank 0 reports that the profile is written.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::is_fault_tolerant;
@@ -90,14 +92,15 @@ pub fn write_profile() {
 /// Memory that the end takes at least on a rank that writes nothing.
 const LEAST_MEMORY: usize = 4 << 20;
 
-/// Guards the program while files are written: no signal ends it, no file gets the number of a standard descriptor, and the state of the
-/// thread stays as it is.
+/// Guards the program while files are written: no signal ends it, no file gets the number of a
+/// standard descriptor, and the state of the thread stays as it is.
 fn hold() -> (Option<signals::Held<2>>, descriptors::Held, ThreadState) {
     let kept = keep_thread_state();
     (signals::hold([libc::SIGXFSZ, libc::SIGPIPE]), descriptors::hold(), kept)
 }
 
-/// Returns whether the ranks collect the profile by messages. All ranks of a node decide by the same facts.
+/// Returns whether the ranks collect the profile by messages. All ranks of a node decide by the
+/// same facts.
 fn meets_by_messages(world: &World) -> bool {
     let node_ranks = node::ranks_here(world);
     let is_missing = !node_ranks.entries.contains_key(&world.rank);
@@ -131,9 +134,9 @@ static AFTER_EXIT_HANDLERS: extern "C" fn() = {
     after_exit_handlers
 };
 
-/// Exit handler. The process may have ended MPI in another way (its sessions ended, or it called `PMPI_Finalize`), or
-/// other ranks may have exited without ending MPI. Counts of a process that never ends MPI are left to
-/// `mpisee-through recover`.
+/// Exit handler. The process may have ended MPI in another way (its sessions ended, or it called
+/// `PMPI_Finalize`), or other ranks may have exited without ending MPI. Counts of a process that
+/// never ends MPI are left to `mpisee-through recover`.
 pub extern "C" fn at_exit() {
     // A child may lack the memory that it would have to read.
     let Some(world) = world::world().filter(|world| !process::is_forked() && is_of_process(world)) else {
@@ -159,7 +162,8 @@ pub extern "C" fn at_exit() {
     }
 }
 
-/// Ends the profile of a process without MPI when it initialises one: calls of an MPI that comes later are not recorded.
+/// Ends the profile of a process without MPI when it initialises one: calls of an MPI that comes
+/// later are not recorded.
 pub fn end_without_mpi() {
     let is_here = |world: &&World| process::is_without_mpi() && !process::is_forked() && is_of_process(world);
     let Some(world) = world::world().filter(is_here) else {
@@ -182,7 +186,8 @@ pub fn end_without_mpi() {
     }
 }
 
-/// Returns whether this is the process that is counted, and not a child of which `fork` and its handlers know nothing (`_Fork`, `clone`).
+/// Returns whether this is the process that is counted, and not a child of which `fork` and its
+/// handlers know nothing (`_Fork`, `clone`).
 fn is_of_process(world: &World) -> bool {
     world.segment.header().pid.load(Ordering::Relaxed) == u64::from(std::process::id())
 }
@@ -213,8 +218,9 @@ fn end_of(world: &World) -> RunEnd {
 /// Limit on attempts to collect the profile while ranks die.
 const MOST_DEATHS: usize = 8;
 
-/// For how long no rank calls MPI after the verdict where none may enter the MPI library's `MPI_Finalize` while another
-/// one still answers from outside of it. The verdict takes some milliseconds to get to all ranks of a tree.
+/// For how long no rank calls MPI after the verdict where none may enter the MPI library's
+/// `MPI_Finalize` while another one still answers from outside of it. The verdict takes some
+/// milliseconds to get to all ranks of a tree.
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// Collects the profile by messages; `false` if not all ranks came.
@@ -238,7 +244,8 @@ fn collect_by_messages(world: &World, end: RunEnd) -> bool {
         tracer::remove(world);
     }
     if leaves_together {
-        // By a pause rather than a barrier, whose last messages some ranks would receive after others have left.
+        // By a pause rather than a barrier, whose last messages some ranks would receive after
+        // others have left.
         std::thread::sleep(SILENCE);
     }
     // A rank that arrives after the others have given up gets no command.
@@ -303,15 +310,18 @@ fn make_rows(world: &World, end: RunEnd, absent: &RankSet, sums: &RunSums) -> Re
     made.unwrap_or_else(|_| Err("an error inside the profiler".to_owned()))
 }
 
-/// Bytes of a segment from which on its rank makes its rows itself, rather than leave that to the one that writes the profile.
+/// Bytes of a segment from which on its rank makes its rows itself, rather than leave that to the
+/// one that writes the profile.
 const MANY_BYTES: u64 = 1 << 18;
 
-/// Making rows takes this many times the bytes of the segment, with their text and its file; that of all ranks of a node at once
-/// takes no more memory than `MOST_AT_ONCE`. Beyond it, one rank makes the rows of all, one after the other.
+/// Making rows takes this many times the bytes of the segment, with their text and its file; that
+/// of all ranks of a node at once takes no more memory than `MOST_AT_ONCE`. Beyond it, one rank
+/// makes the rows of all, one after the other.
 const BYTES_OF_ROWS: u64 = 16;
 const MOST_AT_ONCE: u64 = 1 << 30;
 
-/// Leaves the rows of a rank that has many for the one that writes the profile of the node, which makes them where there are none.
+/// Leaves the rows of a rank that has many for the one that writes the profile of the node, which
+/// makes them where there are none.
 fn leave_rows(world: &World, end: RunEnd) {
     let header = world.segment.header();
     let used = header.used.load(Ordering::Relaxed);
@@ -328,7 +338,8 @@ fn leave_rows(world: &World, end: RunEnd) {
     }
 }
 
-/// Collects the profile over one channel. `false` if it must be repeated over another; `last` is the last command.
+/// Collects the profile over one channel. `false` if it must be repeated over another; `last` is
+/// the last command.
 fn collect(
     world: &World,
     channel: &Channel,
@@ -409,7 +420,8 @@ impl<'l> Writing<'l> {
         }
     }
 
-    /// Sends commands to all ranks until the profile is written or no directory is left. Returns as [`collect`].
+    /// Sends commands to all ranks until the profile is written or no directory is left. Returns as
+    /// [`collect`].
     fn lead(&mut self, world: &World, tree: &Tree, own: &Own, last: &mut Option<RootCommand>) -> bool {
         loop {
             let is_written = matches!(last, Some(RootCommand::Written));
@@ -457,7 +469,8 @@ impl<'l> Writing<'l> {
         self.failures.push(error);
     }
 
-    /// Receives the rows of all ranks. After an error the remaining rows are still received, so that no rank blocks.
+    /// Receives the rows of all ranks. After an error the remaining rows are still received, so
+    /// that no rank blocks.
     fn take_rows(
         &mut self,
         tree: &Tree,

@@ -1,27 +1,32 @@
 //! Names of communicators, equal on all members without a message between them.
 //!
-//! A name is `<parent's name>_<letter><n>[.<r>]`, after section III-A of the mpisee paper. All members of a communicator
-//! make the same collective calls on it in the same order, so each counts them, whether they succeed or not, and while
-//! recording is off, too: `n` is the ordinal of the creating call on its parent. (The paper agrees on a number by an
-//! Allreduce, but a collective that a rank enters on its own can hang a correct program.) `r`, the smallest parent rank
-//! of the members, distinguishes communicators that one call made; it is known from the groups.
+//! A name is `<parent's name>_<letter><n>[.<r>]`, after section III-A of the mpisee paper. All
+//! members of a communicator make the same collective calls on it in the same order, so each counts
+//! them, whether they succeed or not, and while recording is off, too: `n` is the ordinal of the
+//! creating call on its parent. (The paper agrees on a number by an Allreduce, but a collective
+//! that a rank enters on its own can hang a correct program.) `r`, the smallest parent rank of the
+//! members, distinguishes communicators that one call made; it is known from the groups.
 //!
-//! `MPI_Comm_create_group`, `MPI_Comm_create_from_group`, `MPI_Intercomm_create` and connections within one world are not
-//! collective over one parent. All members know their groups and, but for connections, the tag: the name ends in a digest
-//! of these, `W_g1.0-5e1c09tz`, and `n` is the ordinal of that very creation. Intercommunicators are below `W`, whatever
-//! their groups were made of; `comms.csv` lists both.
+//! `MPI_Comm_create_group`, `MPI_Comm_create_from_group`, `MPI_Intercomm_create` and connections
+//! within one world are not collective over one parent. All members know their groups and, but for
+//! connections, the tag: the name ends in a digest of these, `W_g1.0-5e1c09tz`, and `n` is the
+//! ordinal of that very creation. Intercommunicators are below `W`, whatever their groups were made
+//! of; `comms.csv` lists both.
 //!
-//! A member whose call bypasses the profiler does not count it, and its later names differ from the other members'. A
-//! hash of the members is kept with each name, so that readers notice ([`membership_sum`]).
+//! A member whose call bypasses the profiler does not count it, and its later names differ from the
+//! other members'. A hash of the members is kept with each name, so that readers notice
+//! ([`membership_sum`]).
 //!
-//! A program may create and free communicators without end, so the number of rows is bounded. Communicators are alike
-//! if parent, creating call, tag and members in their order are the same: then each member has been part of all of
-//! them. The first `MPISEE_ALIKE` have a row each. The next one makes a row that all further ones share, `W_s1001+.0`.
-//! Threads may use communicators of one row in any order, so ordinals below it mean nothing: their children have one
-//! row per letter, `W_s1001+.0_d+`. Where members change with each call, or each communicator is made of the last one,
-//! there is no bound on kinds, and new kinds share a row per parent and letter, `W_s+`, too. The members of such a row
-//! differ, so its communicators have temporary numbers: [`crate::storage::counters`] resolves each number, when a
-//! thread first sees it, to the slot of the row, in which peers are world ranks.
+//! A program may create and free communicators without end, so the number of rows is bounded.
+//! Communicators are alike if parent, creating call, tag and members in their order are the same:
+//! then each member has been part of all of them. The first `MPISEE_ALIKE` have a row each. The
+//! next one makes a row that all further ones share, `W_s1001+.0`. Threads may use communicators of
+//! one row in any order, so ordinals below it mean nothing: their children have one row per letter,
+//! `W_s1001+.0_d+`. Where members change with each call, or each communicator is made of the last
+//! one, there is no bound on kinds, and new kinds share a row per parent and letter, `W_s+`, too.
+//! The members of such a row differ, so its communicators have temporary numbers:
+//! [`crate::storage::counters`] resolves each number, when a thread first sees it, to the slot of
+//! the row, in which peers are world ranks.
 //!
 //! [`membership_sum`]: mpisee_profile::segment::membership::membership_sum
 
@@ -104,8 +109,8 @@ fn enter_unseen(comm: Comm) -> CommId {
     CommId::NONE
 }
 
-/// Enters a communicator that is named by its members and a `tag`, which all of them know; it is below `parent`, or has
-/// none.
+/// Enters a communicator that is named by its members and a `tag`, which all of them know; it is
+/// below `parent`, or has none.
 pub fn enter_by_members(
     world: &World,
     comm: Comm,
@@ -120,8 +125,8 @@ pub fn enter_by_members(
     }
 }
 
-/// Enters an intercommunicator made of `local` and, as the leaders know, over `peer`. It is below `W`, named by the members
-/// of both groups and the `tag`.
+/// Enters an intercommunicator made of `local` and, as the leaders know, over `peer`. It is below
+/// `W`, named by the members of both groups and the `tag`.
 pub fn enter_between(
     world: &World,
     comm: Comm,
@@ -249,7 +254,8 @@ fn describe(
 
 /// The members of a communicator.
 ///
-/// PERF: all communicators of this process alone share one list, since a program may split off such ones in a loop.
+/// PERF: all communicators of this process alone share one list, since a program may split off such
+/// ones in a loop.
 fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<Groups>>) -> Arc<Groups> {
     if is_inter || query::size(comm) != 1 {
         return Arc::new(Groups::of(world, comm, is_inter));
@@ -263,8 +269,9 @@ fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<
     }
 }
 
-/// Enters an intercommunicator that a collective call on `parent`, its own group, made with processes that were spawned or
-/// connected to. Those of another world have a name of their own for it; where both groups are of this world they have one.
+/// Enters an intercommunicator that a collective call on `parent`, its own group, made with
+/// processes that were spawned or connected to. Those of another world have a name of their own for
+/// it; where both groups are of this world they have one.
 pub fn enter_connection(
     world: &World,
     comm: Comm,
@@ -288,8 +295,9 @@ pub fn enter_connection(
     described.enter(world, None)
 }
 
-/// The intercommunicator with the processes that spawned this world, which comes with it. Its name is `P`: the
-/// other side has one below the communicator that spawned, and cannot be queried for it.
+/// The intercommunicator with the processes that spawned this world, which comes with it. Its name
+/// is `P`: the other side has one below the communicator that spawned, and cannot be queried for
+/// it.
 pub fn enter_parent(world: &World, comm: Comm) {
     let kind = CreationKind { letter: CreationKind::MET, ..CreationKind::WITH_WORLD };
     match describe(world, comm, None, kind, NumberedCreation::default()) {

@@ -1,4 +1,5 @@
-//! Measures joins of the arrivals of 10,000 ranks, from memory and from `arrivals.csv`: `cargo run --release --example joins`.
+//! Measures joins of the arrivals of 10,000 ranks, from memory and from `arrivals.csv`: `cargo run
+//! --release --example joins`.
 
 use anyhow::{Context, Result};
 use mpisee_through::measured::{Shape, join_from_memory, join_from_table, write};

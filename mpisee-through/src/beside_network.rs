@@ -1,5 +1,5 @@
-//! A profile beside the replay of its communication (`network.json` of `mpisee-bench --like`): what is waiting, what the network, what
-//! communicators in each other's way.
+//! A profile beside the replay of its communication (`network.json` of `mpisee-bench --like`): what
+//! is waiting, what the network, what communicators in each other's way.
 
 use crate::cores;
 use crate::filter::CallFilter;
@@ -63,7 +63,8 @@ impl Comparison {
         Comparison::of(view, &network, &replays)
     }
 
-    /// With the file that the option names, or one beside the profile that has a replay of it; and a sentence on one that cannot be read.
+    /// With the file that the option names, or one beside the profile that has a replay of it; and
+    /// a sentence on one that cannot be read.
     pub fn find(view: &ProfileView, args: &NetworkArgs) -> Result<(Option<Comparison>, Option<String>)> {
         if let Some(path) = &args.network {
             return Ok((Some(Comparison::with(view, path)?), None));
@@ -127,7 +128,8 @@ pub struct OperationSums {
     pub time_s: f64,
 }
 
-/// The time that a replay takes for all calls of all ranks, in seconds; from and to are its middle half.
+/// The time that a replay takes for all calls of all ranks, in seconds; from and to are its middle
+/// half.
 struct Replayed {
     alone: Estimate,
     together: Estimate,
@@ -157,7 +159,8 @@ pub struct Parts {
     pub time_s: f64,
     /// Waiting for other ranks; none where it is not measured.
     pub waiting: Option<Estimate>,
-    /// The time that a communicator takes alone; nothing, like that beside siblings, where the replay is in [`Doubt`].
+    /// The time that a communicator takes alone; nothing, like that beside siblings, where the
+    /// replay is in [`Doubt`].
     pub network: Estimate,
     /// The time that it takes longer beside its siblings.
     pub siblings: Estimate,
@@ -166,8 +169,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Divides a time, of which `waiting` was measured as waiting. The parts are never more than the whole, so that they add up where a
-    /// replay takes longer than the program.
+    /// Divides a time, of which `waiting` was measured as waiting. The parts are never more than
+    /// the whole, so that they add up where a replay takes longer than the program.
     fn of(time_s: f64, waiting: Option<Estimate>, replayed: &Replayed) -> Parts {
         let waiting = waiting.map(|waiting| waiting.clamped(0.0, time_s));
         let transfer = waiting.unwrap_or_default().rest_of(time_s);
@@ -191,7 +194,8 @@ impl Parts {
     }
 }
 
-/// The bytes that a call moved in the run that was replayed; none of collectives in files of before.
+/// The bytes that a call moved in the run that was replayed; none of collectives in files of
+/// before.
 fn mean_bytes(replay: &Replay) -> Option<f64> {
     match replay.volume {
         Some(volume) => Some(volume as f64 / replay.calls.max(1) as f64),
@@ -260,7 +264,8 @@ pub struct Compared {
     pub parts: Parts,
     /// Why the network's part of it is not known; `None` if it is.
     pub doubt: Option<Doubt>,
-    /// False if ranks of the program had no core for a part of their time, which they may have shared with their siblings.
+    /// False if ranks of the program had no core for a part of their time, which they may have
+    /// shared with their siblings.
     had_cores: bool,
     /// True if the waiting is that of all sizes of the operation, of which this is one.
     is_of_all_sizes: bool,
@@ -374,8 +379,8 @@ fn waiting(view: &ProfileView) -> WaitingBy {
     report.operations.into_iter().filter_map(known).collect()
 }
 
-/// The part of an operation's time that is waiting, and whether the operation has other sizes, too: samples are of the operation, so that all sizes have the same
-/// part.
+/// The part of an operation's time that is waiting, and whether the operation has other sizes, too:
+/// samples are of the operation, so that all sizes have the same part.
 fn waiting_of(replay: &Replay, time_s: f64, waiting: &WaitingBy) -> Option<(Estimate, bool)> {
     /// Of the time, for what the profile rounds.
     const NEARLY_ALL: f64 = 0.999;

@@ -33,7 +33,8 @@ struct Cli {
     command: Command,
 }
 
-/// Declares the commands by group. Each module has the arguments of its command, whose doc comment is the help, and `run`.
+/// Declares the commands by group. Each module has the arguments of its command, whose doc comment
+/// is the help, and `run`.
 macro_rules! commands {
     ($($topic:literal, $heading:literal: { $($name:ident($module:ident::$arguments:ident)),* $(,)? })*) => {
         #[derive(Debug, Subcommand)]
@@ -155,7 +156,8 @@ pub fn run(arguments: impl Iterator<Item = OsString>) -> Result<Outcome> {
     cli.command.run()
 }
 
-/// Puts the command first, in small letters; `summary` where none is named, so that its options work without it too.
+/// Puts the command first, in small letters; `summary` where none is named, so that its options
+/// work without it too.
 fn with_command(arguments: impl Iterator<Item = OsString>) -> Result<Vec<OsString>> {
     let mut arguments: Vec<OsString> = arguments.collect();
     let Some(first) = arguments.get(1).cloned() else {
@@ -197,7 +199,8 @@ fn is_a_path(word: &OsStr) -> bool {
     Path::new(word).exists()
 }
 
-/// Says which command is meant by a word that looks like one: neither an option nor a path. Before a profile it is one.
+/// Says which command is meant by a word that looks like one: neither an option nor a path. Before
+/// a profile it is one.
 fn need_profile(word: &OsStr, next: Option<&OsString>) -> Result<()> {
     let Some(text) = word.to_str() else { return Ok(()) };
     const FEWEST_LETTERS: usize = 3;
@@ -259,7 +262,8 @@ fn sentence(error: &clap::Error) -> String {
     sentence + "; --help lists the options"
 }
 
-/// Returns whether the option that clap suggests is like the unknown one: clap takes `--output` for `--top`.
+/// Returns whether the option that clap suggests is like the unknown one: clap takes `--output` for
+/// `--top`.
 fn has_similar(error: &clap::Error) -> bool {
     match (error.get(ContextKind::InvalidArg), error.get(ContextKind::SuggestedArg)) {
         (Some(ContextValue::String(given)), Some(ContextValue::String(known))) => {

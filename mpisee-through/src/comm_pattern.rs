@@ -5,8 +5,8 @@ use mpisee_profile::glob::Glob;
 use std::convert::Infallible;
 use std::str::FromStr;
 
-/// A pattern for names, or the name of a family with its size: `W_s2.*` or `W_s2.*@4`. The second takes the family's
-/// members alone, the first also what was made of them, as `W_s2.0_d1`.
+/// A pattern for names, or the name of a family with its size: `W_s2.*` or `W_s2.*@4`. The second
+/// takes the family's members alone, the first also what was made of them, as `W_s2.0_d1`.
 #[derive(Clone, Debug)]
 pub struct CommPattern {
     text: String,
@@ -37,7 +37,8 @@ impl CommPattern {
         self.text.contains('@')
     }
 
-    /// Returns whether a communicator with this name and label is chosen, in a profile with these families.
+    /// Returns whether a communicator with this name and label is chosen, in a profile with these
+    /// families.
     pub fn takes<'f>(
         &self,
         comm: &str,

@@ -12,7 +12,8 @@ use mpisee_profile::network::LACKING_FROM;
 use mpisee_profile::rows::{Cpus, NodeRow, RankRow};
 use std::collections::BTreeMap;
 
-/// The least time without a core, in seconds: a run may be so short that its start is a good part of it.
+/// The least time without a core, in seconds: a run may be so short that its start is a good part
+/// of it.
 pub const LEAST_WAIT_S: f64 = 0.01;
 /// The part of the time of cores that others ran before they are named beside ranks.
 const OF_OTHERS: f64 = 0.1;
@@ -37,7 +38,8 @@ pub struct NodeLack {
     pub host: String,
     /// The ranks; `None` where only that with the longest wait is known.
     pub ranks: Option<RankSet>,
-    /// By wall time, the least and the most of the ranks; where these are unknown the mean and the most of the node.
+    /// By wall time, the least and the most of the ranks; where these are unknown the mean and the
+    /// most of the node.
     pub shares: [f64; 2],
     /// The rank that has most.
     pub longest: u32,
@@ -55,8 +57,8 @@ pub enum Reason {
     Ranks(Crowd),
     /// No more ranks than CPUs, but more threads that ran or were ready, which used these CPUs up.
     Threads(Crowd),
-    /// Ranks of several threads that did not use their CPUs up: their own threads, which may have been more at
-    /// times, cannot be told from other processes.
+    /// Ranks of several threads that did not use their CPUs up: their own threads, which may have
+    /// been more at times, cannot be told from other processes.
     ThreadsOrOthers(Crowd),
     /// No more ranks of one thread than CPUs: what else ran there is not measured.
     Others,
@@ -83,9 +85,10 @@ pub struct Crowd {
     pub others: Option<Others>,
 }
 
-/// The time of other processes on the CPUs of ranks that lacked one. While a rank is ready to run and has no core, all of them are taken, and at most all
-/// ranks are ready at once: so they were taken for as long as the ranks' time without a core by their number, or longer, and what the ranks
-/// did not run themselves of that, others did. It holds for ranks of one thread.
+/// The time of other processes on the CPUs of ranks that lacked one. While a rank is ready to run
+/// and has no core, all of them are taken, and at most all ranks are ready at once: so they were
+/// taken for as long as the ranks' time without a core by their number, or longer, and what the
+/// ranks did not run themselves of that, others did. It holds for ranks of one thread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Others {
     /// The least that others ran, in core seconds.
@@ -96,8 +99,8 @@ pub struct Others {
     pub all_s: f64,
 }
 
-/// The ranks that lacked a core among those that `takes` takes; none if none did, or if it was not measured. Of sums over
-/// ranks all are taken.
+/// The ranks that lacked a core among those that `takes` takes; none if none did, or if it was not
+/// measured. Of sums over ranks all are taken.
 pub fn lack(processes: &Processes, takes: impl Fn(u32) -> bool) -> Option<Lack> {
     let (mut nodes, nodes_of_run): (Vec<NodeLack>, usize) = match &processes.rows {
         ProcessRows::Nodes(rows) => (rows.iter().filter_map(of_sums).collect(), rows.len()),
@@ -120,8 +123,8 @@ pub fn is_measured(processes: &Processes) -> bool {
         || processes.nodes().iter().any(|row| row.cpu_wait_s.is_some())
 }
 
-/// The note on cores where ranks did not come to the end of MPI, at which their use of cores is read: nodes with more ranks
-/// than cores that these may use.
+/// The note on cores where ranks did not come to the end of MPI, at which their use of cores is
+/// read: nodes with more ranks than cores that these may use.
 pub fn note_of_ended(view: &ProfileView) -> Option<String> {
     let processes = view.processes();
     if is_measured(processes) || !interrupted::is_of(view.run()) {
@@ -144,7 +147,8 @@ pub fn is_lacking(row: &RankRow) -> bool {
     share(row).is_some_and(|share| lacks(share, row.cpu_wait_s.map_or(0.0, |wait_s| wait_s.0)))
 }
 
-/// Returns whether a rank that waited so long for a core, which is this share of its time, lacked one.
+/// Returns whether a rank that waited so long for a core, which is this share of its time, lacked
+/// one.
 pub fn lacks(share: f64, wait_s: f64) -> bool {
     share >= LACKING_FROM && wait_s >= LEAST_WAIT_S
 }
@@ -249,7 +253,8 @@ fn has_one_thread(row: &RankRow) -> bool {
     ran_and_wanted_s(row)[1] <= TOLERANCE * row.wall_s.0
 }
 
-/// The ranks that may use these CPUs and no others, without those that slept and could not be in the way.
+/// The ranks that may use these CPUs and no others, without those that slept and could not be in
+/// the way.
 fn crowd(ranks: &[&RankRow], cpus: &Cpus) -> Crowd {
     let wanted_s = |row: &RankRow| ran_and_wanted_s(row)[1];
     let is_awake = |row: &&&RankRow| wanted_s(row) >= LACKING_FROM * row.wall_s.0;
@@ -303,7 +308,8 @@ fn crowd_of_node(node: &NodeRow) -> Crowd {
 }
 
 impl Lack {
-    /// Who had no core, and which part of the time: `Ranks 0-3 waited for a CPU core 48 to 52 % of the time`.
+    /// Who had no core, and which part of the time: `Ranks 0-3 waited for a CPU core 48 to 52 % of
+    /// the time`.
     pub fn sentence(&self) -> String {
         let listed: Option<Vec<&RankSet>> = self.nodes.iter().map(|node| node.ranks.as_ref()).collect();
         let [least, most] = self.shares();
@@ -456,7 +462,8 @@ mod tests {
 
     #[test]
     fn threads_are_not_blamed_alone_where_they_left_their_cores_to_others() {
-        // One core, of which the rank ran 6 of 10 s: 1.1 threads are no reason to be without it for 5 s.
+        // One core, of which the rank ran 6 of 10 s: 1.1 threads are no reason to be without it for
+        // 5 s.
         assert_eq!(shown(&[rank(0, 6.0, 5.0, "0")]), ["threads or others: rank 0 on 0, 1.1 wanted"]);
         // It ran nearly all of the time.
         assert_eq!(shown(&[rank(0, 9.5, 1.5, "0")]), ["threads: rank 0 on 0, 1.1 wanted"]);
@@ -502,7 +509,8 @@ mod tests {
 
     #[test]
     fn others_ran_what_ranks_without_a_core_did_not_run_themselves() {
-        // Without a core for 9 of 10 s, four ranks had 2 cores taken for 9 s at least, and ran 4 s of these 18 themselves.
+        // Without a core for 9 of 10 s, four ranks had 2 cores taken for 9 s at least, and ran 4 s
+        // of these 18 themselves.
         let crowded: Vec<RankRow> = (0..4).map(|number| rank(number, 1.0, 9.0, "0-1")).collect();
         let others_of = |ranks: &[RankRow]| match &reasons_of(ranks)[..] {
             [Reason::Ranks(crowd)] => crowd.others,

@@ -1,8 +1,9 @@
 //! Divides communicators into families of like ones.
 //!
-//! Communicators are a family if one call made them of the same parent, or if the same calls, one after the other, made
-//! them of parents that are a family; so are those of like calls in a loop. Their sizes are equal or, as of parts that do not divide evenly, differ by less
-//! than a factor of two; labels are equal but for numbers in them.
+//! Communicators are a family if one call made them of the same parent, or if the same calls, one
+//! after the other, made them of parents that are a family; so are those of like calls in a loop.
+//! Their sizes are equal or, as of parts that do not divide evenly, differ by less than a factor of
+//! two; labels are equal but for numbers in them.
 
 use crate::units::natural_order;
 use mpisee_profile::CommName;
@@ -38,7 +39,8 @@ pub fn parents(rows: &[&CommRow]) -> Vec<Option<usize>> {
     rows.iter().map(parent_of).collect()
 }
 
-/// Divides communicators into families, each after the one from which it was made; `kept` chooses those that count.
+/// Divides communicators into families, each after the one from which it was made; `kept` chooses
+/// those that count.
 pub fn families<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
     let parents = parents(rows);
     let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
@@ -48,7 +50,8 @@ pub fn families<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
     for list in children.values_mut() {
         list.sort_by(|&left, &right| natural_order(&rows[left].comm, &rows[right].comm));
     }
-    // All are divided and not the kept ones alone, so that who belongs together does not depend on the choice.
+    // All are divided and not the kept ones alone, so that who belongs together does not depend on
+    // the choice.
     let mut divided: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
     let roots = children.remove(&None).unwrap_or_default();
     divided.extend(roots.into_iter().map(|root| (None, vec![root])));
@@ -79,7 +82,8 @@ pub fn each<'a>(rows: &[&'a CommRow], kept: &[bool]) -> Vec<Family<'a>> {
 /// The names of communicators by the names of their families.
 pub type FamilyMembers = HashMap<String, HashSet<String>>;
 
-/// The members of each family, by its name with its size: `W_s2.*@4`. Where `are_families`, each row is a family already.
+/// The members of each family, by its name with its size: `W_s2.*@4`. Where `are_families`, each
+/// row is a family already.
 pub fn members_by_sized_name<'a>(
     rows: impl Iterator<Item = &'a CommRow>,
     are_families: bool,
@@ -102,8 +106,8 @@ const LOOP: usize = 16;
 #[derive(PartialEq, Eq, Hash)]
 struct Likeness {
     letter: char,
-    /// Of the creations of this letter on a parent, the number in the name or, if parents made like communicators by
-    /// calls of other numbers, the position.
+    /// Of the creations of this letter on a parent, the number in the name or, if parents made like
+    /// communicators by calls of other numbers, the position.
     creation: Result<String, usize>,
     size: u32,
     label: String,
@@ -149,7 +153,8 @@ fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Letter, size and label of a parent's children; of about equal parts of one creation, the size of the largest.
+/// Letter, size and label of a parent's children; of about equal parts of one creation, the size of
+/// the largest.
 fn kinds(rows: &[&CommRow], indices: &[usize]) -> Vec<(char, u32, String)> {
     let mut sizes: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for &index in indices {
@@ -180,8 +185,8 @@ fn without_numbers(label: &str) -> String {
     text
 }
 
-/// A step of a name, or of a pattern, in which `*` may stand for any number: `s2.8` has the letter `s`, the number `2`
-/// and the rest `8`.
+/// A step of a name, or of a pattern, in which `*` may stand for any number: `s2.8` has the letter
+/// `s`, the number `2` and the rest `8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Step<'n> {
     letter: char,

@@ -168,7 +168,8 @@ impl CallFilter {
     /// Returns whether the operation is chosen.
     pub fn takes_call(&self, call: &str) -> bool {
         let kind = Operation::from_name(call).map(Operation::kind);
-        // An operation that this program does not know has no kind, so it is of none of those asked for.
+        // An operation that this program does not know has no kind, so it is of none of those asked
+        // for.
         let kind_fits = self.kind.is_empty() || kind.is_some_and(|kind| self.kind.contains(&kind));
         let is_left = self.operations.as_ref().is_none_or(|operations| operations.contains(call));
         let call = call.to_lowercase();
@@ -181,8 +182,9 @@ impl CallFilter {
         self.region.is_empty() || self.region.iter().any(|glob| glob.matches(region))
     }
 
-    /// Returns whether the rank, size class and memory of a row are chosen; its names are looked up once each, with
-    /// [`CommFilter::takes_comm`], [`CallFilter::takes_call`] and [`CallFilter::takes_region`].
+    /// Returns whether the rank, size class and memory of a row are chosen; its names are looked up
+    /// once each, with [`CommFilter::takes_comm`], [`CallFilter::takes_call`] and
+    /// [`CallFilter::takes_region`].
     pub fn takes_row(&self, rank: u32, size_min: u64, size_max: u64, memory: Memory) -> bool {
         self.comms.takes_rank(rank) && self.takes_sums(size_min, size_max, memory)
     }
@@ -195,8 +197,8 @@ impl CallFilter {
             && (self.memory.is_empty() || self.memory.iter().any(|wanted| wanted.memory() == memory))
     }
 
-    /// Returns whether an operation is chosen by its largest time over ranks. If that is unknown, it is chosen unless a
-    /// filter on time is set.
+    /// Returns whether an operation is chosen by its largest time over ranks. If that is unknown,
+    /// it is chosen unless a filter on time is set.
     pub fn takes_time(&self, max_s: Option<f64>) -> bool {
         let Some(max_s) = max_s else { return self.time_min.is_none() && self.time_max.is_none() };
         self.time_min.as_ref().is_none_or(|least| max_s >= least.value)
@@ -252,7 +254,8 @@ impl CallFilter {
         MemoryArg::value_variants().iter().map(move |memory| (memory.into(), filter(memory)))
     }
 
-    /// Each filter that is on by itself, with its option; those on ranks and on times are not among them.
+    /// Each filter that is on by itself, with its option; those on ranks and on times are not among
+    /// them.
     pub fn each_alone(&self) -> Vec<(FilterOption, CallFilter)> {
         let all = CallFilter::default;
         let comms = CommFilter { comm: self.comms.comm.clone(), ranks: None };

@@ -1,7 +1,8 @@
 //! Who comes last to `MPI_Finalize`, by the wall times of ranks.
 //!
-//! A rank's wall time ends where it enters `MPI_Finalize`, and begins where it left `MPI_Init`, from which ranks return at about
-//! the same time: how much earlier one comes than the last is the difference of their wall times.
+//! A rank's wall time ends where it enters `MPI_Finalize`, and begins where it left `MPI_Init`,
+//! from which ranks return at about the same time: how much earlier one comes than the last is the
+//! difference of their wall times.
 
 use mpisee_profile::RankSet;
 use mpisee_profile::rows::RankRow;
@@ -9,7 +10,8 @@ use mpisee_profile::rows::RankRow;
 /// Together, the ranks that are named caused this part of the waiting at least.
 const NAMED_FROM: f64 = 0.8;
 
-/// From here on a mean wait, in seconds, is more than the times at which ranks return from `MPI_Init` explain.
+/// From here on a mean wait, in seconds, is more than the times at which ranks return from
+/// `MPI_Init` explain.
 pub const CERTAIN_S: f64 = 0.02;
 
 /// The ranks for which the others wait in `MPI_Finalize`.
@@ -22,8 +24,9 @@ pub struct Last {
 }
 
 impl Last {
-    /// The fewest ranks, up to half of all, that caused four fifths of the waiting together; none if it takes more, since then
-    /// it is rather the others that came early, and where the wait is too short to tell. While several are missing, each causes an equal part of the wait.
+    /// The fewest ranks, up to half of all, that caused four fifths of the waiting together; none
+    /// if it takes more, since then it is rather the others that came early, and where the wait is
+    /// too short to tell. While several are missing, each causes an equal part of the wait.
     pub fn of(ranks: &[RankRow]) -> Option<Self> {
         let mut caused: Vec<(f64, u32)> = caused(ranks);
         let whole_s: f64 = caused.iter().map(|(caused_s, _)| caused_s).sum();

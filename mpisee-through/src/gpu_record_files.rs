@@ -24,8 +24,8 @@ pub fn of_run(folder: &Path, ranks: &[RankRow]) -> Result<Vec<RankFile>> {
     Ok(files)
 }
 
-/// Calls `take` with all that is in the file, or up to its error; false if the file breaks off, as where the process was
-/// killed.
+/// Calls `take` with all that is in the file, or up to its error; false if the file breaks off, as
+/// where the process was killed.
 pub fn read(path: &Path, mut take: impl FnMut(Item) -> Result<()>) -> Result<bool> {
     let unreadable = || format!("cannot read '{}'", path.display());
     let file = File::open(path).with_context(unreadable)?;
@@ -36,8 +36,8 @@ pub fn read(path: &Path, mut take: impl FnMut(Item) -> Result<()>) -> Result<boo
     Ok(frames.is_whole)
 }
 
-/// Remembers whether reading ended with an error: a last frame that is not whole is one, and the reader of records takes
-/// it for the end.
+/// Remembers whether reading ended with an error: a last frame that is not whole is one, and the
+/// reader of records takes it for the end.
 struct Watched<R> {
     source: R,
     is_whole: bool,

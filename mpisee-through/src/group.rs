@@ -1,7 +1,7 @@
 //! Sums up `calls.csv`, grouped by the columns that a command asks for.
 //!
-//! Memory grows with the groups and the ranks in them, not with the rows. All sums are of whole numbers, so that
-//! they do not depend on which thread read what.
+//! Memory grows with the groups and the ranks in them, not with the rows. All sums are of whole
+//! numbers, so that they do not depend on which thread read what.
 
 use crate::filter::CallFilter;
 use crate::processes::Processes;

@@ -1,4 +1,5 @@
-//! Runs that ended without `MPI_Finalize`: where their ranks were, and what of their time is not counted.
+//! Runs that ended without `MPI_Finalize`: where their ranks were, and what of their time is not
+//! counted.
 
 use crate::sites::{SiteArgs, Sites};
 use crate::view::ProfileView;
@@ -8,12 +9,14 @@ use mpisee_profile::{RankSet, RunInfo, WorldRank};
 /// Places that the warning lists.
 const LISTED: usize = 3;
 
-/// Returns whether the profile is of ranks that ended without `MPI_Finalize`: wall times are lower bounds.
+/// Returns whether the profile is of ranks that ended without `MPI_Finalize`: wall times are lower
+/// bounds.
 pub fn is_of(run: &RunInfo) -> bool {
     !run.complete && (run.profiler.collected == "recover" || !run.ended_in.is_empty())
 }
 
-/// A warning that calls in progress are not counted, with these calls and the members that were not in them.
+/// A warning that calls in progress are not counted, with these calls and the members that were not
+/// in them.
 pub fn warning(view: &ProfileView) -> Option<String> {
     is_of(view.run()).then(|| {
         let listed = listed(view, |place| place.call.is_some());
@@ -32,8 +35,8 @@ pub fn last_places(view: &ProfileView) -> Option<String> {
     })
 }
 
-/// A sentence for each of the first places, with a blank before it, and the number of others. Places that
-/// the sentence on a deadlock has are left out.
+/// A sentence for each of the first places, with a blank before it, and the number of others.
+/// Places that the sentence on a deadlock has are left out.
 fn listed(view: &ProfileView, is_meant: fn(&EndedIn) -> bool) -> String {
     let cycles = view.run().deadlocks.iter().flat_map(|one| one.cycle.iter().take(MOST_OF_CYCLE));
     let named: RankSet = cycles.map(|one| WorldRank::new(one.rank)).collect();

@@ -1,7 +1,7 @@
 //! Ended runs that left segments and no profile, for messages that point to `recover`.
 //!
-//! Nothing can say so when a program is killed: its processes are gone, and the launcher became the program. So the
-//! next command that looks for a profile does.
+//! Nothing can say so when a program is killed: its processes are gone, and the launcher became the
+//! program. So the next command that looks for a profile does.
 
 use crate::similar_names::similar;
 use crate::units::natural_order;
@@ -56,7 +56,8 @@ pub fn of_profile(directory: &Path) -> Option<String> {
     })
 }
 
-/// How to have the profiles of ended runs; of those with a name like the one that was meant, if there is one.
+/// How to have the profiles of ended runs; of those with a name like the one that was meant, if
+/// there is one.
 pub fn of_any(meant: Option<&OsStr>) -> Option<String> {
     let mut stems: Vec<String> = runs().iter().filter(|run| !run.is_running).map(Run::stem).collect();
     stems.sort_by(|one, other| natural_order(one, other));

@@ -9,10 +9,11 @@
 //! `useful` has what they were on a core outside of MPI, `placement` where the GPU of a rank is
 //! beside its cores, `finalize` those that come last to `MPI_Finalize`, `interrupted` and
 //! `left_behind` are about runs that did not end, `output`, `sheet`, `shades`, `picture` and
-//! `units` format results, `next_step` names the command to type next, `nccl_times` reads how long GPUs worked on calls of NCCL, `names`
-//! demangles functions, `debug_info` finds those of an address, `sites` has the places in the
-//! program that call MPI, `timeline` what agents read while a job ran; `signals` notes those that
-//! end a program. The crate `mpisee-collect` reads the segments of running and killed programs.
+//! `units` format results, `next_step` names the command to type next, `nccl_times` reads how long
+//! GPUs worked on calls of NCCL, `names` demangles functions, `debug_info` finds those of an
+//! address, `sites` has the places in the program that call MPI, `timeline` what agents read while
+//! a job ran; `signals` notes those that end a program. The crate `mpisee-collect` reads the
+//! segments of running and killed programs.
 
 mod axis;
 mod beside_network;
@@ -81,7 +82,8 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// The exit code of bad usage and of a profile that cannot be read; 1 is that of [`Outcome::Differs`].
+/// The exit code of bad usage and of a profile that cannot be read; 1 is that of
+/// [`Outcome::Differs`].
 const UNUSABLE: u8 = 2;
 
 /// The program: reads the command line and says how it went.
@@ -99,7 +101,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command line, with output on stdout. False if a check, a comparison or an expectation failed.
+/// Runs a command line, with output on stdout. False if a check, a comparison or an expectation
+/// failed.
 pub fn run(arguments: impl Iterator<Item = OsString>) -> anyhow::Result<bool> {
     Ok(matches!(cli::run(arguments)?, Outcome::Done))
 }

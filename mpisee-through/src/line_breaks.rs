@@ -33,7 +33,8 @@ fn push(lines: &mut [String], text: &str) {
     }
 }
 
-/// A heading, and text beside it: lines of at most `width` characters, those after the first below the text.
+/// A heading, and text beside it: lines of at most `width` characters, those after the first below
+/// the text.
 pub fn beside(heading: &str, text: &str, width: usize) -> String {
     let indent = heading.chars().count();
     let lines = broken(text, width.saturating_sub(indent));

@@ -9,8 +9,9 @@ use mpisee_profile::rows::{CommRow, Row};
 use mpisee_profile::{Profile, ProfileError};
 use std::path::Path;
 
-/// Opens the profile directory; where it is a folder of profiles, names some of these; where there is none, says whether a run
-/// has left counts for it, or which profiles lie nearby and which runs have left counts on this node.
+/// Opens the profile directory; where it is a folder of profiles, names some of these; where there
+/// is none, says whether a run has left counts for it, or which profiles lie nearby and which runs
+/// have left counts on this node.
 pub fn open(directory: &Path) -> Result<Profile> {
     Profile::open(directory).map_err(|error| {
         if directory.exists() {
@@ -49,7 +50,8 @@ fn profiles_in(folder: &Path) -> Option<String> {
     })
 }
 
-/// The profiles in the folder where one is missing: those of similar names, else all, if they are few.
+/// The profiles in the folder where one is missing: those of similar names, else all, if they are
+/// few.
 fn nearby(directory: &Path) -> Option<String> {
     const MOST: usize = 4;
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
@@ -88,8 +90,8 @@ pub fn if_any<R: Row>(profile: &Profile) -> Result<Vec<R>, ProfileError> {
 
 pub use mpisee_profile::comm_name::is_one_per_process;
 
-/// The members for reading: blanks where a line may break, and what the row of `S` stands for. `+2` are two
-/// processes of other worlds.
+/// The members for reading: blanks where a line may break, and what the row of `S` stands for. `+2`
+/// are two processes of other worlds.
 pub fn members_text(row: &CommRow) -> String {
     let text = row.members.to_string().replace(',', ", ").replace('|', " | ").replace('+', " +");
     let text = text.trim_start().replace("|  +", "| +");

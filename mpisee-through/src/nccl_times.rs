@@ -19,7 +19,8 @@ pub struct TimedCalls {
 }
 
 impl TimedCalls {
-    /// How long a GPU of the process worked on the calls, in seconds; of several GPUs it is their mean.
+    /// How long a GPU of the process worked on the calls, in seconds; of several GPUs it is their
+    /// mean.
     pub fn gpu_s(&self) -> f64 {
         self.row.gpu_s.0 / self.gpus
     }
@@ -35,7 +36,8 @@ pub fn rows(view: &ProfileView) -> Result<impl Iterator<Item = Result<TimedCalls
     }))
 }
 
-/// The rows that a filter takes. The table does not have the memory of buffers: where some is chosen, nothing is known of these calls.
+/// The rows that a filter takes. The table does not have the memory of buffers: where some is
+/// chosen, nothing is known of these calls.
 pub fn chosen<'a>(
     view: &'a ProfileView,
     filter: &'a CallFilter,
@@ -50,7 +52,8 @@ pub fn chosen<'a>(
     Ok(rows(view)?.filter(move |timed| timed.as_ref().map_or(true, |timed| is_chosen(&timed.row))))
 }
 
-/// The number of calls that were timed, and of those that were not, of the rows that a filter takes.
+/// The number of calls that were timed, and of those that were not, of the rows that a filter
+/// takes.
 pub fn timed_and_not(view: &ProfileView, filter: &CallFilter) -> Result<[u64; 2]> {
     chosen(view, filter)?.try_fold([0_u64; 2], |[timed, untimed], row| {
         let row = row?.row;
@@ -69,7 +72,8 @@ pub fn note_on_untimed([timed, untimed]: [u64; 2]) -> Option<String> {
     })
 }
 
-/// The number of NCCL's ranks that a process has in each communicator: more than one where it uses several GPUs.
+/// The number of NCCL's ranks that a process has in each communicator: more than one where it uses
+/// several GPUs.
 struct Gpus<'v> {
     comms: &'v HashMap<String, CommRow>,
     /// Calls of [`INITS`], by communicator and rank.
@@ -108,7 +112,8 @@ impl<'v> Gpus<'v> {
         }
     }
 
-    /// The number of a rank where its own calls say it: those that made the communicator, or the one that it is a part of.
+    /// The number of a rank where its own calls say it: those that made the communicator, or the
+    /// one that it is a part of.
     fn own(&self, row: &CommRow, rank: u32) -> Option<u64> {
         let mut row = row;
         let mut is_part = false;
@@ -147,7 +152,8 @@ pub fn note_on_sums(view: &ProfileView) -> Option<String> {
     })
 }
 
-/// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was measured.
+/// A sentence on the share of the wall time in which GPUs worked on calls of NCCL, if it was
+/// measured.
 pub fn share_of_wall(view: &ProfileView) -> Result<Option<String>> {
     let gpu_s = rows(view)?.map(|timed| Ok(timed?.gpu_s())).sum::<Result<f64>>()?;
     let wall_s = view.processes().wall_s();
@@ -171,9 +177,9 @@ pub fn bus_bytes_per_s(call: &str, size: u32, bytes: f64, time_s: f64) -> Option
     Some(bytes / time_s).filter(|&bytes_per_s| bytes_per_s > 0.0)
 }
 
-/// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests counts them for its bus bandwidth
-/// (PERFORMANCE.md there); `bytes` are those of the rules of docs/explanation/bytes-and-times.md, of the rank that has most. `None` of several calls at
-/// once.
+/// The bytes that the links of a rank carry at least each way in a call, as NVIDIA's nccl-tests
+/// counts them for its bus bandwidth (PERFORMANCE.md there); `bytes` are those of the rules of
+/// docs/explanation/bytes-and-times.md, of the rank that has most. `None` of several calls at once.
 fn bus_bytes(call: &str, size: u32, bytes: f64) -> Option<f64> {
     let others = f64::from(size.checked_sub(1)?);
     let size = f64::from(size);

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 /// Names that an error lists.
 const LISTED: usize = 8;
 
-/// Where a filter left no operation over: an error with the operations and communicators of the profile.
+/// Where a filter left no operation over: an error with the operations and communicators of the
+/// profile.
 pub fn need_operation(view: &ProfileView, filter: &CallFilter, is_empty: bool) -> Result<()> {
     if !is_empty || !filter.is_on() {
         return Ok(());
@@ -186,7 +187,8 @@ pub fn need_region<T>(view: &ProfileView, filter: &CallFilter, regions: &BTreeMa
     }
 }
 
-/// Where the filter names communicators or ranks, and none of the profile is among them: an error with those of the profile.
+/// Where the filter names communicators or ranks, and none of the profile is among them: an error
+/// with those of the profile.
 pub fn need_chosen(view: &ProfileView, filter: &CommFilter) -> Result<()> {
     let processes = view.processes();
     if filter.names_comms() {
@@ -207,7 +209,8 @@ fn need_rank(view: &ProfileView, filter: &CommFilter) -> Result<()> {
     Ok(())
 }
 
-/// Where filters left no access of a kernel over: an error with the kernels and ranks of the profile, or that it has none.
+/// Where filters left no access of a kernel over: an error with the kernels and ranks of the
+/// profile, or that it has none.
 pub fn need_access<'k>(kernels: impl Iterator<Item = &'k str>, ranks: &RankSet) -> Result<()> {
     let kernels: BTreeMap<&str, u128> = kernels.map(|name| (name, 0)).collect();
     let of_ranks = if ranks.is_empty() { String::new() } else { format!(" on {}", ranks.named()) };

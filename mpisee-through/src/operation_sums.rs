@@ -14,7 +14,8 @@ use std::collections::{BTreeMap, HashMap};
 pub struct Sums {
     /// Mean over ranks of the time.
     pub mean_s: f64,
-    /// The time of the rank that spent least; unknown where only a part of sums over ranks is chosen.
+    /// The time of the rank that spent least; unknown where only a part of sums over ranks is
+    /// chosen.
     pub min_s: Option<f64>,
     /// The time of the rank that spent most.
     pub max_s: Option<f64>,
@@ -76,10 +77,11 @@ pub struct CommSums<'a> {
     pub cut_off: Option<ProfileError>,
 }
 
-/// Sums up the rows of `calls.csv` that the filter chooses, with a sum for each communicator or for each family.
+/// Sums up the rows of `calls.csv` that the filter chooses, with a sum for each communicator or for
+/// each family.
 ///
-/// Mean and minimum are over all members of the communicators that are in `ranks.csv` and chosen by the
-/// filter: a member without a row spent no time in the operation.
+/// Mean and minimum are over all members of the communicators that are in `ranks.csv` and chosen by
+/// the filter: a member without a row spent no time in the operation.
 pub fn sums<'a>(view: &'a ProfileView, filter: &CallFilter, with_families: bool) -> Result<CommSums<'a>> {
     let mut groups = view.group(filter, By { comm: true, call: true, ..By::default() })?;
     let cut_off = groups.cut_off.take();

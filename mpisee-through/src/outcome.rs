@@ -5,7 +5,7 @@
 pub enum Outcome {
     /// The answer is written.
     Done,
-    /// The answer is written, and it says that the profile does not agree with itself, with another or with what is
-    /// expected of it.
+    /// The answer is written, and it says that the profile does not agree with itself, with another
+    /// or with what is expected of it.
     Differs,
 }

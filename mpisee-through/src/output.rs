@@ -91,7 +91,8 @@ impl OutputArgs {
         })
     }
 
-    /// How many entries to show: what is asked for, else a screenful in tables and everything for scripts.
+    /// How many entries to show: what is asked for, else a screenful in tables and everything for
+    /// scripts.
     pub fn limit(&self, top: Option<usize>, all: bool) -> usize {
         match (top, self.format()) {
             _ if all => usize::MAX,
@@ -126,7 +127,8 @@ impl OutputArgs {
         }
     }
 
-    /// Writes a finished result. What a terminal would obey in it is not written to one, nor in tables anywhere.
+    /// Writes a finished result. What a terminal would obey in it is not written to one, nor in
+    /// tables anywhere.
     pub fn write(&self, result: &[u8]) -> Result<()> {
         let is_for_people = match self.format() {
             Format::Table => true,

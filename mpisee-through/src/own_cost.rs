@@ -30,7 +30,8 @@ pub fn uneven(ranks: &[RankRow]) -> Option<MostOfRank> {
     most(ranks).filter(|most| ranks.len() > 1 && most.time_s >= NAMED_FROM * mean_s && most.time_s > 0.0)
 }
 
-/// The time of recording by the time in which ranks had a core, from 0 to 1; none where that time is not known.
+/// The time of recording by the time in which ranks had a core, from 0 to 1; none where that time
+/// is not known.
 pub fn share_of_core_time(ranks: &[RankRow]) -> Option<f64> {
     let with_core_s = |row: &RankRow| row.cpu_wait_s.map(|wait_s| (row.wall_s.0 - wait_s.0).max(0.0));
     let all_s: f64 = ranks.iter().map(with_core_s).sum::<Option<f64>>()?;

@@ -16,7 +16,8 @@ pub struct Placed<'p> {
     pub rank: Option<&'p RankRow>,
     /// The GPU; its ranks are all that used it.
     pub device: DeviceRow,
-    /// The nearest network adapter that may be up, of InfiniBand's class if there is one, and how it is connected.
+    /// The nearest network adapter that may be up, of InfiniBand's class if there is one, and how
+    /// it is connected.
     pub nic: Option<(String, String)>,
 }
 
@@ -26,7 +27,8 @@ impl Placed<'_> {
         self.rank?.numa_nodes.parse().ok()
     }
 
-    /// Returns whether the rank's cores are on the NUMA node of its GPU; `None` where either is unknown, or cores are of several.
+    /// Returns whether the rank's cores are on the NUMA node of its GPU; `None` where either is
+    /// unknown, or cores are of several.
     pub fn is_near(&self) -> Option<bool> {
         Some(self.numa_node()? == self.device.numa_node?)
     }

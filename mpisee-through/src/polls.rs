@@ -1,4 +1,5 @@
-//! Tests and probes that return at once: a program waits by them in a loop, and may have hung there.
+//! Tests and probes that return at once: a program waits by them in a loop, and may have hung
+//! there.
 
 use mpisee_profile::run::EndedIn;
 
@@ -16,7 +17,8 @@ pub const TESTING: [&str; 8] = [
 /// Calls that look for messages and return at once.
 pub const PROBING: [&str; 2] = ["MPI_Improbe", "MPI_Iprobe"];
 
-/// Returns whether ranks ended in these calls, or in no call, between two of them perhaps: then most of them may come from a hang.
+/// Returns whether ranks ended in these calls, or in no call, between two of them perhaps: then
+/// most of them may come from a hang.
 pub fn may_be_of_hang(call: &str, comm: &str, ended_in: &[EndedIn]) -> bool {
     let is_here = |place: &EndedIn| match &place.call {
         None => true,

@@ -166,7 +166,8 @@ impl Processes {
         on_node.into_values().max().unwrap_or(0)
     }
 
-    /// The number of members of which the profile has counts: those with a row in `ranks.csv`, in sums over ranks all.
+    /// The number of members of which the profile has counts: those with a row in `ranks.csv`, in
+    /// sums over ranks all.
     pub fn present_count(&self, members: &Members) -> u64 {
         match &self.rows {
             ProcessRows::Ranks(_) => self.present_members(members).len() as u64,
@@ -185,8 +186,8 @@ impl Processes {
         }
     }
 
-    /// The number of ranks that are members of some of these communicators. Of sums over ranks it is not known which ranks
-    /// several of them share: the number is that of the largest.
+    /// The number of ranks that are members of some of these communicators. Of sums over ranks it
+    /// is not known which ranks several of them share: the number is that of the largest.
     pub fn count_in_any<'c>(&self, comms: impl Iterator<Item = &'c CommRow>) -> u64 {
         match &self.rows {
             ProcessRows::Ranks(_) => {

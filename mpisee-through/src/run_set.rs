@@ -41,7 +41,8 @@ pub fn profiles(paths: &[PathBuf]) -> Result<RunProfiles> {
     Ok(copies::divided(all))
 }
 
-/// The profile, or those in the folder. What is neither is left to the reader of profiles to explain.
+/// The profile, or those in the folder. What is neither is left to the reader of profiles to
+/// explain.
 fn at(path: &Path) -> Result<Vec<PathBuf>> {
     if !is_folder(path) {
         return Ok(vec![path.to_owned()]);

@@ -1,8 +1,8 @@
 //! Calls on lists of requests, which count once on each communicator that the requests belong to.
 //!
-//! An `MPI_Waitall` over two communicators is one call on each, with half of the time. Sums over communicators therefore have
-//! more and shorter calls than the program made. A profile has no count of the program's own calls, so that
-//! commands say it instead.
+//! An `MPI_Waitall` over two communicators is one call on each, with half of the time. Sums over
+//! communicators therefore have more and shorter calls than the program made. A profile has no
+//! count of the program's own calls, so that commands say it instead.
 
 use crate::group::Groups;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -20,8 +20,8 @@ const ON_LISTS: [&str; 10] = [
     "MPI_Waitsome",
 ];
 
-/// The operations on lists of requests that some rank called on several communicators; in sums over ranks, those that several
-/// communicators have. The groups are by communicator and operation.
+/// The operations on lists of requests that some rank called on several communicators; in sums over
+/// ranks, those that several communicators have. The groups are by communicator and operation.
 pub fn counted_on_each(groups: &Groups) -> BTreeSet<String> {
     let mut ranks_of: BTreeMap<&str, (bool, HashSet<u32>)> = BTreeMap::new();
     let mut found = BTreeSet::new();

@@ -1,7 +1,9 @@
-//! Shapes of communicators within their parents: a row of a grid, the processes of a node, a duplicate.
+//! Shapes of communicators within their parents: a row of a grid, the processes of a node, a
+//! duplicate.
 //!
-//! A profile has the members of a communicator, but not their ranks in it. They are assumed to be in the order of their
-//! world ranks, which holds unless the program sorted them otherwise or MPI reordered them.
+//! A profile has the members of a communicator, but not their ranks in it. They are assumed to be
+//! in the order of their world ranks, which holds unless the program sorted them otherwise or MPI
+//! reordered them.
 
 use crate::processes::{ProcessRows, Processes};
 use mpisee_profile::comm_name::creation;
@@ -118,7 +120,8 @@ fn shapes_on(comms: &[CommRow], ranks: &[RankRow]) -> Vec<Shape> {
         .collect()
 }
 
-/// The same where rows are sums over ranks, and a row may be of a family: what needs no list of processes.
+/// The same where rows are sums over ranks, and a row may be of a family: what needs no list of
+/// processes.
 fn shape_in_sums(row: &CommRow, comms: &[CommRow]) -> Shape {
     let Some(parent) = comms.iter().find(|parent| parent.comm == row.parent) else { return Shape::Other };
     if row.members.remote.is_some() {
@@ -225,7 +228,8 @@ fn in_grid(numbers: &[u32], dims: &[u32]) -> Option<Shape> {
     (whole == numbers.len() as u64).then(|| Shape::Grid { dims: dims.to_vec(), along })
 }
 
-/// Returns whether `alike` communicators with a regular choice of numbers make up a grid of `all` processes.
+/// Returns whether `alike` communicators with a regular choice of numbers make up a grid of `all`
+/// processes.
 fn regular(numbers: &[u32], alike: usize, all: usize) -> Option<Shape> {
     let size = numbers.len();
     if size < 2 || alike * size != all {

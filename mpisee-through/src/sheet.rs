@@ -138,8 +138,8 @@ pub struct Head {
     pub name: &'static str,
     pub heading: &'static str,
     pub column: Column,
-    /// The order in which a narrow table hides columns, if it may hide this one: the smallest number first, of equals
-    /// the last column.
+    /// The order in which a narrow table hides columns, if it may hide this one: the smallest
+    /// number first, of equals the last column.
     pub hidden_at: Option<u8>,
     /// A name for columns that are hidden together, such as both ends of an interval.
     pub hidden_with: Option<&'static str>,

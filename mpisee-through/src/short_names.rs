@@ -8,8 +8,9 @@ pub fn library_version(library: &str) -> &str {
     library.split(',').next().unwrap_or_default()
 }
 
-/// A C++ or Rust function without its parameters, which are long and mostly tell nothing; a procedure of a Fortran module with the module,
-/// `solver::exchange`; a function of Cython as Python has it, `mpi4py.MPI.Comm.allgather`; any other name as it is.
+/// A C++ or Rust function without its parameters, which are long and mostly tell nothing; a
+/// procedure of a Fortran module with the module, `solver::exchange`; a function of Cython as
+/// Python has it, `mpi4py.MPI.Comm.allgather`; any other name as it is.
 pub fn short(mangled: &str) -> String {
     rust(mangled)
         .or_else(|| cpp(mangled, false))
@@ -26,7 +27,8 @@ fn full(mangled: &str) -> String {
         .unwrap_or_else(|| mangled.to_owned())
 }
 
-/// A procedure of a module as gfortran calls it, `__solver_MOD_exchange`. Names of Fortran are in small letters there.
+/// A procedure of a module as gfortran calls it, `__solver_MOD_exchange`. Names of Fortran are in
+/// small letters there.
 fn fortran(mangled: &str) -> Option<String> {
     let (module, procedure) = mangled.strip_prefix("__")?.split_once("_MOD_")?;
     let is_name = |text: &str| {
@@ -38,8 +40,9 @@ fn fortran(mangled: &str) -> Option<String> {
     (is_name(module) && is_name(name)).then(|| format!("{module}::{procedure}"))
 }
 
-/// A function as Cython calls it, `__pyx_pw_6mpi4py_3MPI_4Comm_287allgather`: the lengths and names of packages, modules and classes, and
-/// the function, of Python's functions after its number. What the compiler makes of it has more after a full stop.
+/// A function as Cython calls it, `__pyx_pw_6mpi4py_3MPI_4Comm_287allgather`: the lengths and names
+/// of packages, modules and classes, and the function, of Python's functions after its number. What
+/// the compiler makes of it has more after a full stop.
 fn cython(mangled: &str) -> Option<String> {
     let mangled = mangled.split('.').next().unwrap_or_default();
     let of_python = mangled.strip_prefix("__pyx_pw_").or_else(|| mangled.strip_prefix("__pyx_pf_"));
@@ -47,7 +50,8 @@ fn cython(mangled: &str) -> Option<String> {
     let mut rest = of_python.or_else(|| mangled.strip_prefix("__pyx_f_"))?;
     let mut parts = Vec::new();
     while let Some((part, after)) = part_of_cython(rest) {
-        // `3Get_rank` may be part 3, or the third function: only what has a number is a function of Python's.
+        // `3Get_rank` may be part 3, or the third function: only what has a number is a function of
+        // Python's.
         if is_numbered && numbered(after).is_none() {
             break;
         }

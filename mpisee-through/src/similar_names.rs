@@ -17,7 +17,8 @@ pub fn similar<'n>(given: &str, names: impl IntoIterator<Item = &'n str>) -> Vec
     found.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The MPI functions that `given`, with or without `MPI_`, may have been meant for, the likeliest first.
+/// The MPI functions that `given`, with or without `MPI_`, may have been meant for, the likeliest
+/// first.
 pub fn similar_calls<'n>(given: &str, calls: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     // The prefix that all names share would make all of them similar.
     fn short(name: &str) -> &str {

@@ -26,8 +26,8 @@ fn three_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// Rounds to nine decimals, for seconds nanoseconds, so that a sum does not show digits that no clock
-/// measured.
+/// Rounds to nine decimals, for seconds nanoseconds, so that a sum does not show digits that no
+/// clock measured.
 pub fn to_nine_decimals(number: f64) -> f64 {
     // Beyond 2^53 ns (104 days) a double has no nanoseconds to round to.
     let billionths = number * 1e9;
@@ -50,7 +50,8 @@ pub fn human_bytes(bytes: u64) -> String {
     format!("{} {}", three_digits(value), UNITS[unit])
 }
 
-/// The ends of a range of sizes: `64 B` and `<128 B`, `512 B` and `<1 KiB`. A class ends below a power of two.
+/// The ends of a range of sizes: `64 B` and `<128 B`, `512 B` and `<1 KiB`. A class ends below a
+/// power of two.
 pub fn range_ends([least, most]: [u64; 2]) -> [String; 2] {
     let beyond = u128::from(most) + 1;
     let end = match beyond.is_power_of_two() {
@@ -76,7 +77,8 @@ pub fn size_class(least: u64, most: u64) -> String {
     }
 }
 
-/// A number that may be large: exact below ten million, then with three significant digits: `12.3 M`.
+/// A number that may be large: exact below ten million, then with three significant digits: `12.3
+/// M`.
 pub fn large_count(number: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000_000, "T"), (1_000_000_000, "G"), (1_000_000, "M")];
     const EXACT_BELOW: u64 = 10_000_000;
@@ -97,7 +99,8 @@ pub fn count_of(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", large_count(number), if number == 1 { one } else { many })
 }
 
-/// The sentence below a table that does not show everything, `2 more rows are left out; …`; nothing if nothing is missing.
+/// The sentence below a table that does not show everything, `2 more rows are left out; …`; nothing
+/// if nothing is missing.
 pub fn left_out(number: usize, noun: &str) -> String {
     left_out_of(number, noun, "")
 }

@@ -154,7 +154,8 @@ impl Useful {
         let threads = threads(row.mpi_threads, row.mpi_thread_s, mean_wall_s);
         let threads = threads
             .map_or_else(|| run.threads * ranks_here / ranks.max(1) as f64, |count| count.max(ranks_here));
-        // The share of the run is assumed. Sums do not bound that of a region: the ends are none of its wall time, and all.
+        // The share of the run is assumed. Sums do not bound that of a region: the ends are none of
+        // its wall time, and all.
         let lost =
             run.on_core.filter(|_| run.outside_s > 0.0).map(|[sum, _]| 1.0 - sum.value / run.outside_s);
         let without_core =
@@ -180,7 +181,8 @@ impl Useful {
                 whole_s => one.on_core(without_core).map(|on_core_s| on_core_s / whole_s),
             };
             let sum = part.map(|part| part * outside_s);
-            // The rank with most may have lacked a core more or less than the others. It has the mean at least.
+            // The rank with most may have lacked a core more or less than the others. It has the
+            // mean at least.
             let most =
                 Between { value: part.value * outside_max_s, low: sum.low / threads, high: outside_max_s };
             [sum, most]
@@ -214,8 +216,8 @@ impl Useful {
         self.is_unknown |= other.is_unknown;
     }
 
-    /// The lowest and the highest load balance, mean useful time by the largest, that the useful times
-    /// of ranks allow; `None` where these are unknown, or nothing.
+    /// The lowest and the highest load balance, mean useful time by the largest, that the useful
+    /// times of ranks allow; `None` where these are unknown, or nothing.
     pub fn balance_ends(&self) -> Option<[f64; 2]> {
         balance_ends(self.each.as_ref()?)
     }
@@ -231,11 +233,13 @@ fn balance_ends(each: &[OfRank]) -> Option<[f64; 2]> {
     let threads: f64 = each.iter().map(|rank| rank.threads).sum();
     let least_s: f64 = each.iter().map(|rank| rank.threads * rank.low_s).sum();
     let most_low_s = each.iter().map(|rank| rank.low_s).fold(0.0, f64::max);
-    // The largest time M is the most of the low ends or more, and the others are M at most: the balance is at most the mean
-    // of min(high / M, 1), of which no term grows with M. So M is the most of the low ends, which that rank can have.
+    // The largest time M is the most of the low ends or more, and the others are M at most: the
+    // balance is at most the mean of min(high / M, 1), of which no term grows with M. So M is the
+    // most of the low ends, which that rank can have.
     let capped = each.iter().map(|rank| rank.threads * rank.high_s.min(most_low_s));
     let high = ratio(capped.sum::<f64>(), threads * most_low_s);
-    // With M on one rank and the others at their low ends the balance falls as M grows: the rank is at its high end.
+    // With M on one rank and the others at their low ends the balance falls as M grows: the rank is
+    // at its high end.
     let lows = each
         .iter()
         .filter(|rank| rank.high_s >= most_low_s)

@@ -1,7 +1,8 @@
 //! A profile as commands see it, with a row of each rank or with sums over ranks.
 //!
-//! Commands ask the view for what they need and get it from the tables that the profile has, or [`Unanswerable`]. Where the
-//! two layouts have different answers, a command matches on [`ProcessRows`], which holds the rows of either.
+//! Commands ask the view for what they need and get it from the tables that the profile has, or
+//! [`Unanswerable`]. Where the two layouts have different answers, a command matches on
+//! [`ProcessRows`], which holds the rows of either.
 
 use crate::filter::{CallFilter, CommFilter};
 use crate::group::{self, By, Cell, Groups, Times};
@@ -61,7 +62,8 @@ pub struct RegionSum {
     pub wall_s: f64,
     pub wall_max_s: f64,
     pub useful: Useful,
-    /// True if the profile does not tell which of a rank's threads call MPI there, so that all count.
+    /// True if the profile does not tell which of a rank's threads call MPI there, so that all
+    /// count.
     has_all_threads: bool,
     /// Ranks whose time on cores is unknown.
     pub without_cpu: u64,
@@ -154,7 +156,8 @@ impl ProfileView {
         has_nccl.then(|| "NCCL communicators are left out; mpisee-through gpu shows them.".to_owned())
     }
 
-    /// The note of an answer on calls in memory that is not the host's, where the program has waited for MPI.
+    /// The note of an answer on calls in memory that is not the host's, where the program has
+    /// waited for MPI.
     pub fn note_on_waits(&self, filter: &CallFilter) -> Option<String> {
         let sentence = "MPI_Wait, MPI_Win_fence and similar calls have no buffers. Waiting for data in these \
                         calls, also between GPUs, is under --memory host.";
@@ -200,13 +203,14 @@ impl ProfileView {
         }
     }
 
-    /// Returns whether tables name the rank that took longest: of sums over ranks it is all that is known of single
-    /// ranks.
+    /// Returns whether tables name the rank that took longest: of sums over ranks it is all that is
+    /// known of single ranks.
     pub fn names_slowest_rank(&self) -> bool {
         !self.processes.nodes().is_empty()
     }
 
-    /// Returns whether tables may put like communicators on one row: of sums over ranks the profile has done so.
+    /// Returns whether tables may put like communicators on one row: of sums over ranks the profile
+    /// has done so.
     pub fn may_share_rows(&self) -> bool {
         matches!(self.processes.rows, ProcessRows::Ranks(_))
     }
@@ -225,8 +229,9 @@ impl ProfileView {
         }
     }
 
-    /// A sentence about the operations among `shown` of which one call counts on several communicators. Each of `shown` is an operation, and
-    /// the number of communicators over which its calls are added up.
+    /// A sentence about the operations among `shown` of which one call counts on several
+    /// communicators. Each of `shown` is an operation, and the number of communicators over which
+    /// its calls are added up.
     ///
     /// # Errors
     /// As [`ProfileView::group`].
@@ -261,8 +266,8 @@ impl ProfileView {
             sum.merge(cell.clone());
         }
         if let ProcessRows::Nodes(_) = &self.processes.rows {
-            // Statistics over the ranks of single communicators do not add up; those over all communicators have rows of
-            // their own.
+            // Statistics over the ranks of single communicators do not add up; those over all
+            // communicators have rows of their own.
             let over_all = self.group(filter, By { call: true, ..By::default() })?;
             for (key, cell) in &over_all.cells {
                 if let Some((_, sum)) = calls.get_mut(over_all.call(key)) {
@@ -282,7 +287,8 @@ impl ProfileView {
         Ok((operations, groups.cut_off))
     }
 
-    /// The filter with bounds on times replaced by the operations whose slowest rank is within them.
+    /// The filter with bounds on times replaced by the operations whose slowest rank is within
+    /// them.
     pub fn with_times_as_operations(&self, filter: &CallFilter) -> Result<CallFilter> {
         Ok(match self.operations_within_times(filter)? {
             Some(operations) => filter.of_operations(operations),
@@ -290,8 +296,8 @@ impl ProfileView {
         })
     }
 
-    /// The operations whose slowest rank is within the filter's bounds on times, over the communicators that it takes;
-    /// none if it has no bound.
+    /// The operations whose slowest rank is within the filter's bounds on times, over the
+    /// communicators that it takes; none if it has no bound.
     pub fn operations_within_times(&self, filter: &CallFilter) -> Result<Option<BTreeSet<String>>> {
         let (of_any_time, has_bound) = filter.without_times();
         if !has_bound {
@@ -302,8 +308,8 @@ impl ProfileView {
         Ok(Some(operations.into_iter().map(|of| of.call).collect()))
     }
 
-    /// How the times of ranks in all operations on a communicator differ, by name; only where this does not follow from the
-    /// times in each operation.
+    /// How the times of ranks in all operations on a communicator differ, by name; only where this
+    /// does not follow from the times in each operation.
     pub fn times_over_operations(&self, filter: &CallFilter) -> Result<HashMap<String, Times>> {
         match &self.processes.rows {
             ProcessRows::Ranks(_) => Ok(HashMap::new()),
@@ -315,8 +321,8 @@ impl ProfileView {
         }
     }
 
-    /// The number of ranks over which means on communicators are taken: their members that have a profile and that the filter
-    /// takes, and any others that have times.
+    /// The number of ranks over which means on communicators are taken: their members that have a
+    /// profile and that the filter takes, and any others that have times.
     pub fn ranks_on<'t>(
         &self,
         rows: &[&CommRow],
@@ -389,7 +395,8 @@ impl RegionSum {
         self.cpu_s += other.cpu_s;
     }
 
-    /// The note on shares of regions, where the profile does not tell which threads call MPI in them.
+    /// The note on shares of regions, where the profile does not tell which threads call MPI in
+    /// them.
     pub fn note_on_threads<'r>(mut regions: impl Iterator<Item = &'r RegionSum>) -> Option<String> {
         regions.any(|region| region.has_all_threads).then(|| {
             "The profile does not tell which threads call MPI in a region. Shares of regions count all \

@@ -1,5 +1,5 @@
-//! Replays the corpora of the fuzzers, in `tools/fuzz/`, through the readers: each input within limits of memory and time.
-//! No test harness: what commands print goes nowhere.
+//! Replays the corpora of the fuzzers, in `tools/fuzz/`, through the readers: each input within
+//! limits of memory and time. No test harness: what commands print goes nowhere.
 
 #[path = "../../tools/fuzz/src/readers.rs"]
 mod readers;
@@ -32,7 +32,8 @@ unsafe impl GlobalAlloc for Counting {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: the pointer is from `alloc`, which took it from the system's allocator for this layout.
+        // SAFETY: the pointer is from `alloc`, which took it from the system's allocator for this
+        // layout.
         unsafe { System.dealloc(pointer, layout) }
     }
 }

@@ -1,5 +1,6 @@
-//! The commands of the documentation print what its pages show: each `console` block is run beside the profiles in
-//! `examples/profiles`. `UPDATE_DOCS=yes` writes what they print now. A line `...` stands for any lines.
+//! The commands of the documentation print what its pages show: each `console` block is run beside
+//! the profiles in `examples/profiles`. `UPDATE_DOCS=yes` writes what they print now. A line `...`
+//! stands for any lines.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-// The data in the page, as `mpisee-through report` writes them (mpisee-through/src/command/report/data.rs).
+// The data in the page, as `mpisee-through report` writes them
+// (mpisee-through/src/command/report/data.rs).
 
 /** A communicator, or a family of like ones. */
 export interface Comm {

@@ -1,4 +1,5 @@
-// Numbers with units and three significant digits, as the commands print them (mpisee-through/src/units.rs).
+// Numbers with units and three significant digits, as the commands print them
+// (mpisee-through/src/units.rs).
 
 function threeDigits(value: number): string {
   const size = Math.abs(value);

@@ -46,7 +46,8 @@ export class Model {
       known[comm] += operations.time_s[at];
       waiting[comm] += operations.waiting_s[at];
     });
-    // Where most of the time was not measured, its share of waiting says nothing of the communicator.
+    // Where most of the time was not measured, its share of waiting says nothing of the
+    // communicator.
     return known.map((time_s, comm) =>
       time_s > 0 && time_s >= 0.25 * this.data.comms[comm].time_s ? Math.min(1, waiting[comm] / time_s) : null,
     );

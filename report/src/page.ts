@@ -1,5 +1,5 @@
-// The frame of a page: what stands at the top, the bar with choices and links, and the charts, each drawn anew when what is
-// chosen changes.
+// The frame of a page: what stands at the top, the bar with choices and links, and the charts, each
+// drawn anew when what is chosen changes.
 
 import { announce, h } from "./dom";
 import { fill } from "./figure";

@@ -54,7 +54,8 @@ export function contents(data: Data): Contents<View> {
     view: (state, palette) => ({ model, data, state, palette }),
     choices: (state) => choices(model, state),
     short: SHORT,
-    // A chart that this profile does not have, as of process grids: the communicators are nearest to it.
+    // A chart that this profile does not have, as of process grids: the communicators are nearest
+    // to it.
     first: "comms",
     sources: (source) => tablesOf(source, data.run.folded),
     generator: data.generator,

@@ -1,4 +1,5 @@
-// What is chosen on the page. It is all in the fragment of the address, so that every view has a link.
+// What is chosen on the page. It is all in the fragment of the address, so that every view has a
+// link.
 
 import type { Quantity } from "./format";
 

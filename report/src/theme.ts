@@ -1,5 +1,6 @@
-// Colours. Amounts are shades of one hue, from light to dark (in the dark from dark to light), so that they can be told
-// apart without seeing colours; categories are Paul Tol's "bright" scheme, which colour-blind eyes tell apart.
+// Colours. Amounts are shades of one hue, from light to dark (in the dark from dark to light), so
+// that they can be told apart without seeing colours; categories are Paul Tol's "bright" scheme,
+// which colour-blind eyes tell apart.
 
 export interface Palette {
   dark: boolean;

@@ -1,4 +1,5 @@
-// Opens the live page in Chromium with made-up answers of a server, and checks what it says of them: `node answers.mjs CHROMIUM`.
+// Opens the live page in Chromium with made-up answers of a server, and checks what it says of
+// them: `node answers.mjs CHROMIUM`.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

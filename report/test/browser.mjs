@@ -1,6 +1,10 @@
-// Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`, where the folder has
-// plain.html, of a profile with a map, messages, a time line and labels that look like HTML; sites.html, of one with call sites and paths;
-// gpus.html, of one with all that is known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one with calls of NCCL; alone.html, of one without MPI; cores.html, of one whose ranks lacked cores; alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions; series.html, of a series over ranks; history.html, of a history of entries; and any other *.html.
+// Opens reports in Chromium and checks them as a reader would: `node browser.mjs CHROMIUM FOLDER`,
+// where the folder has plain.html, of a profile with a map, messages, a time line and labels that
+// look like HTML; sites.html, of one with call sites and paths; gpus.html, of one with all that is
+// known of GPUs; some-ways.html, of one without copies and accesses of kernels; nccl.html, of one
+// with calls of NCCL; alone.html, of one without MPI; cores.html, of one whose ranks lacked cores;
+// alike.html, of one with GPUs whose UUIDs begin alike; several.html, of two sets of repetitions;
+// series.html, of a series over ranks; history.html, of a history of entries; and any other *.html.
 // With SHOTS=DIR it keeps pictures of every width and theme.
 
 import assert from "node:assert/strict";
@@ -370,7 +374,8 @@ try {
     () => useHistory("history.html"),
   ];
   for (const file of files) {
-    // All widths in both themes for one report, in one theme for two; the others at one width in one theme.
+    // All widths in both themes for one report, in one theme for two; the others at one width in
+    // one theme.
     const views = WIDTHS.flatMap((width) => THEMES.map((theme) => [width, theme]));
     const some = { "plain.html": views, "gpus.html": [[360, "light"], [1280, "dark"]], "several.html": views.filter((_, at) => at % 2 === 0), "series.html": views.filter((_, at) => at % 2 === 1), "history.html": views };
     for (const [width, theme] of some[file] ?? [[1280, "dark"]]) tasks.push(() => look(file, width, theme));

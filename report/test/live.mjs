@@ -1,5 +1,6 @@
-// Opens the live page of a server in Chromium, while a program runs on 4 ranks and a profile is there, and checks it as a reader would:
-// `node live.mjs CHROMIUM URL`. With SHOTS=DIR it keeps pictures of every width and theme.
+// Opens the live page of a server in Chromium, while a program runs on 4 ranks and a profile is
+// there, and checks it as a reader would: `node live.mjs CHROMIUM URL`. With SHOTS=DIR it keeps
+// pictures of every width and theme.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

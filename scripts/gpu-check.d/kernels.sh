@@ -43,8 +43,9 @@ find_nvshmem() {
     return 1
 }
 
-# Two PEs may share a GPU, as these ranks do, since NVSHMEM 2.4; without MPS all is supported that the program uses. Its kernels
-# for barriers, which wait for each other as often as it takes, are left out.
+# Two PEs may share a GPU, as these ranks do, since NVSHMEM 2.4; without MPS all is supported that
+# the program uses. Its kernels for barriers, which wait for each other as often as it takes, are
+# left out.
 step_nvshmem() {
     local kind nvshmem='' nvshmem_library='' settings=(NVSHMEM_REMOTE_TRANSPORT=none NVSHMEM_DISABLE_NVLS=1)
     find_nvshmem ||

@@ -1,4 +1,5 @@
-# Programs of scripts/gpu-check: how they are compiled, run and compared, and how what could not be checked is kept.
+# Programs of scripts/gpu-check: how they are compiled, run and compared, and how what could not be
+# checked is kept.
 # shellcheck shell=bash
 
 # nvcc knows no wrapper of MPI, but what that passes to the compiler.
@@ -13,7 +14,8 @@ capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader)
 capability=${capability%%$'\n'*}
 arch=sm_${capability/./}
 
-# Compiles a program, once, with further options. A program that does not compile is a failure of the step that needs it.
+# Compiles a program, once, with further options. A program that does not compile is a failure of
+# the step that needs it.
 compile() {
     local source=$1 name
     shift
@@ -23,8 +25,8 @@ compile() {
         -o "$work/bin/$name" "$root/$source" "$@" "${mpi_flags[@]}" -ldl -lpthread
 }
 
-# Runs a command for so many seconds at most; what it says goes into a file, and is then shown: a rank that cannot be killed, as
-# one may be that waits for a GPU, would keep a pipe open for ever.
+# Runs a command for so many seconds at most; what it says goes into a file, and is then shown: a
+# rank that cannot be killed, as one may be that waits for a GPU, would keep a pipe open for ever.
 #   limited LOG COMMAND...
 limited() {
     local log=$1 status=0

@@ -5,7 +5,8 @@ use crate::{Finished, LIMIT, Mpi, Place, Run, dist, within};
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 
-/// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is `test.mpisee`.
+/// `mpisee-bench` with these words, with few and short repetitions; the profile it may leave is
+/// `test.mpisee`.
 pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
     let words = words.split_whitespace().chain(quick.split_whitespace());
@@ -14,7 +15,8 @@ pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     words.fold(run, Run::argument)
 }
 
-/// Returns whether there is an `mpisee-bench` for an MPI. rsmpi does not read the header of the standard's own interface.
+/// Returns whether there is an `mpisee-bench` for an MPI. rsmpi does not read the header of the
+/// standard's own interface.
 pub fn has_bench(mpi: &Mpi) -> bool {
     mpi.library().with_file_name("mpisee-bench").exists() || !mpi.name.starts_with("mpiabi")
 }
@@ -33,7 +35,8 @@ pub fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} of {row:?}"))
 }
 
-/// The ranks that `tune` starts: as many as there are cores on a small machine, since a rank without a core hides what algorithms do.
+/// The ranks that `tune` starts: as many as there are cores on a small machine, since a rank
+/// without a core hides what algorithms do.
 pub const TUNED_RANKS: u32 = 2;
 
 /// Variables of the environment.

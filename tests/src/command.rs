@@ -8,7 +8,8 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// The time after which a command is taken to hang. It is far longer than a command takes on a busy machine.
+/// The time after which a command is taken to hang. It is far longer than a command takes on a busy
+/// machine.
 pub const LIMIT: Duration = Duration::from_secs(600);
 
 /// Runs `mpisee-through`.
@@ -18,7 +19,8 @@ pub fn through(arguments: &[&str]) -> Output {
     within(LIMIT, &mut command)
 }
 
-/// Runs a command; one that takes longer than `limit` is killed with all that it started, and fails the test.
+/// Runs a command; one that takes longer than `limit` is killed with all that it started, and fails
+/// the test.
 pub fn within(limit: Duration, command: &mut Command) -> Output {
     run_within(limit, command).unwrap_or_else(|why| panic!("{why}"))
 }
@@ -67,8 +69,8 @@ thread_local! {
     static OF_COMMANDS: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// The status of a child that has ended; its processor time, and that of the processes for which it waited, is added to
-/// this thread's.
+/// The status of a child that has ended; its processor time, and that of the processes for which it
+/// waited, is added to this thread's.
 fn ended(child: u32) -> Option<ExitStatus> {
     let pid = i32::try_from(child).expect("a process has such a number");
     let mut status = 0;

@@ -1,8 +1,9 @@
 //! Runs the cases that `#[case]` registers: each once for each MPI, several at a time.
 //!
-//! A case named `module::name` appears as `module::name::openmpi-4.1`. The arguments are those of Rust's own test harness:
-//! a filter, `--exact`, `--skip`, `--list`, `--test-threads`. At the end the slowest cases are listed with their processor
-//! time, and all of them are in `target/tests/times`. `TEST_MPIS` selects MPIs ([`Mpi::all`]), and `TEST_SUBJECTS` the modules
+//! A case named `module::name` appears as `module::name::openmpi-4.1`. The arguments are those of
+//! Rust's own test harness: a filter, `--exact`, `--skip`, `--list`, `--test-threads`. At the end
+//! the slowest cases are listed with their processor time, and all of them are in
+//! `target/tests/times`. `TEST_MPIS` selects MPIs ([`Mpi::all`]), and `TEST_SUBJECTS` the modules
 //! of cases: `TEST_SUBJECTS="smoke requests"`.
 
 use crate::mpi::RANKS_SLEEP;
@@ -60,8 +61,8 @@ struct Duty {
 
 type Duties = Arc<Mutex<Vec<Duty>>>;
 
-/// Runs the cases of this binary, and lists the slowest. Cases wait three times as long as they compute, so three per core
-/// keep the cores busy.
+/// Runs the cases of this binary, and lists the slowest. Cases wait three times as long as they
+/// compute, so three per core keep the cores busy.
 pub fn run(binary: &str) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -72,8 +73,8 @@ pub fn run(binary: &str) -> ExitCode {
     finish(binary, &duties, ended.has_failed())
 }
 
-/// Runs the cases of this binary whose ranks do not sleep: one per core, and then those of the subjects `alone` one after
-/// the other.
+/// Runs the cases of this binary whose ranks do not sleep: one per core, and then those of the
+/// subjects `alone` one after the other.
 pub fn run_awake(binary: &str, alone: &[&str]) -> ExitCode {
     let mut arguments = Arguments::from_args();
     let is_alone = |case: &Case| alone.contains(&case.subject());
@@ -198,7 +199,8 @@ pub fn note(line: String) {
     NOTES.with_borrow_mut(|notes| notes.push(line));
 }
 
-/// Reports the case as ignored, because the machine or the MPI lacks what it needs. The case returns by itself.
+/// Reports the case as ignored, because the machine or the MPI lacks what it needs. The case
+/// returns by itself.
 pub fn leave_out(reason: impl Into<String>) {
     LEFT_OUT.set(Some(reason.into()));
 }
@@ -232,8 +234,8 @@ fn failure(payload: &(dyn Any + Send), notes: &[String]) -> Failed {
     Failed::from(text + &notes.collect::<String>())
 }
 
-/// Prints the slowest cases, and writes the times of all and the failures. The log of a run is long, so `scripts/test` says at
-/// its end what failed.
+/// Prints the slowest cases, and writes the times of all and the failures. The log of a run is
+/// long, so `scripts/test` says at its end what failed.
 fn list(binary: &str, mut duties: Vec<Duty>) {
     if duties.is_empty() {
         return;

@@ -1,5 +1,6 @@
-//! Harness of the end-to-end tests: compiles a program of `tests/programs` for each MPI on the machine, runs it
-//! under its launcher and `mpisee`, reads the profile back through `mpisee-profile`.
+//! Harness of the end-to-end tests: compiles a program of `tests/programs` for each MPI on the
+//! machine, runs it under its launcher and `mpisee`, reads the profile back through
+//! `mpisee-profile`.
 //!
 //! A program is named by its path in `tests/programs`, without the ending: `requests/recycled`.
 //!

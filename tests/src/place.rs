@@ -100,8 +100,8 @@ impl Place {
         Tables::read(&self.path(name), "")
     }
 
-    /// Waits until all processes that left a segment are gone, those of certain segments aside: a launcher may be gone
-    /// before its ranks are.
+    /// Waits until all processes that left a segment are gone, those of certain segments aside: a
+    /// launcher may be gone before its ranks are.
     pub fn wait_for_ranks(&self, aside: &[PathBuf]) {
         until("ranks end with their launcher", || {
             !self.left().iter().any(|path| !aside.contains(path) && runs(owner_of(path)))
@@ -186,8 +186,8 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Does something up to three times, until it takes no longer than that; fails if each took longer. A machine that others use may stall
-/// once; what waits when it should not does so each time.
+/// Does something up to three times, until it takes no longer than that; fails if each took longer.
+/// A machine that others use may stall once; what waits when it should not does so each time.
 #[track_caller]
 pub fn soon<T>(limit: Duration, mut act: impl FnMut() -> (Duration, T)) -> T {
     let mut took = Vec::new();
@@ -208,7 +208,8 @@ pub fn timed<T>(act: impl FnOnce() -> T) -> (Duration, T) {
     (begin.elapsed(), got)
 }
 
-/// Waits until so many ranks have left a sign in the folder, as programs do that stay where they are then.
+/// Waits until so many ranks have left a sign in the folder, as programs do that stay where they
+/// are then.
 #[track_caller]
 pub fn until_arrived(folder: &Path, ranks: u32) {
     until("all ranks arrive", || (0..ranks).all(|rank| folder.join(format!("arrived.{rank}")).exists()));
@@ -223,7 +224,8 @@ impl Staying {
         Staying(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"))
     }
 
-    /// Sends a signal, by which it ends. Open MPI's launcher is killed if it does not: it may wait for dead ranks for ever.
+    /// Sends a signal, by which it ends. Open MPI's launcher is killed if it does not: it may wait
+    /// for dead ranks for ever.
     #[track_caller]
     pub fn end(&mut self, signal: c_int) {
         signal::send(signal, self.0.id());

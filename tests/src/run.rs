@@ -58,8 +58,8 @@ impl<'m> Run<'m> {
         }
     }
 
-    /// Runs again, so many times in all, where a run does not end: for an MPI that hangs now and then, also without the
-    /// profiler.
+    /// Runs again, so many times in all, where a run does not end: for an MPI that hangs now and
+    /// then, also without the profiler.
     pub fn tries(mut self, tries: u32) -> Self {
         self.tries = tries;
         self
@@ -116,7 +116,8 @@ impl<'m> Run<'m> {
         command
     }
 
-    /// Runs it without the profiler. A program of others that does not end so is no fault of ours: it has a second try.
+    /// Runs it without the profiler. A program of others that does not end so is no fault of ours:
+    /// it has a second try.
     pub fn plain(mut self) -> Finished {
         if !self.program.starts_with(dist()) {
             self.tries = self.tries.max(2);
@@ -189,8 +190,9 @@ impl<'m> Run<'m> {
                 // A machine that is only slow has its whole time in the last try.
                 let limit = if attempt == self.tries { self.limit } else { self.limit.min(HANGS_AFTER) };
                 match run_within(limit, entered.as_mut().unwrap_or(&mut command)) {
-                    // A rank's death is an exit code of the launcher. Open MPI's mpirun itself has died of a signal after a program without the
-                    // profiler had written all that it writes.
+                    // A rank's death is an exit code of the launcher. Open MPI's mpirun itself has
+                    // died of a signal after a program without the profiler had written all that it
+                    // writes.
                     Ok(output) if output.status.code().is_none() && attempt == 1 && !in_launcher => {
                         crate::note!("run again: the launcher itself was ended by {}", output.status);
                         None
@@ -221,10 +223,12 @@ impl<'m> Run<'m> {
         Finished { place, stdout, stderr, tables }
     }
 
-    /// Returns whether ranks on other nodes did not come to the profile's first meeting, an `MPI_Iallreduce`, in half a minute.
+    /// Returns whether ranks on other nodes did not come to the profile's first meeting, an
+    /// `MPI_Iallreduce`, in half a minute.
     ///
-    /// MPICH over UCX 1.13 loses a connection between nodes in about one of 500 runs on a busy machine: each rank polls for the
-    /// meeting's messages, and a socket has bytes that nobody reads.
+    /// MPICH over UCX 1.13 loses a connection between nodes in about one of 500 runs on a busy
+    /// machine: each rank polls for the meeting's messages, and a socket has bytes that nobody
+    /// reads.
     fn did_not_meet(&self, output: &Output) -> bool {
         let said = String::from_utf8_lossy(&output.stderr);
         self.cluster.is_some() && !self.mpi.is_open_mpi && said.contains(": not all ranks have come;")
@@ -261,8 +265,9 @@ impl Finished {
         place::said(&self.stderr)
     }
 
-    /// By how much the machine held the ranks up, as a part of the run: how much longer their work took than was meant, as programs
-    /// with `work.h` print, and for how long they had no core, as the kernel says. Others may have waited so long for each.
+    /// By how much the machine held the ranks up, as a part of the run: how much longer their work
+    /// took than was meant, as programs with `work.h` print, and for how long they had no core, as
+    /// the kernel says. Others may have waited so long for each.
     pub fn disturbance(&self) -> f64 {
         let ranks = &self.tables().ranks;
         let said = self.stdout.lines().filter_map(|line| line.strip_prefix("disturbed "));

@@ -14,6 +14,7 @@ pub fn send_to_group(signal: c_int, group: u32) {
 }
 
 fn kill(whom: i32, signal: c_int) {
-    // SAFETY: the call touches no memory. 0 and -1, which are many others', are no numbers of our processes.
+    // SAFETY: the call touches no memory. 0 and -1, which are many others', are no numbers of our
+    // processes.
     unsafe { libc::kill(whom, signal) };
 }

@@ -1,4 +1,5 @@
-//! Runs of `tests/programs/random/soak.c`, which keeps books of what it does, and the comparison of its profile with them.
+//! Runs of `tests/programs/random/soak.c`, which keeps books of what it does, and the comparison of
+//! its profile with them.
 
 use crate::signal::{self, SIGKILL};
 use crate::{Mpi, Tables, dist, through};
@@ -233,7 +234,8 @@ fn compare(folder: &Path, killed: bool) -> Result<Balance, String> {
     if !check.status.success() {
         return Err(format!("check: {}", String::from_utf8_lossy(&check.stdout)));
     }
-    // A rank killed before the agreement on the number of an idup ends names the communicator without a number: `W_i?`.
+    // A rank killed before the agreement on the number of an idup ends names the communicator
+    // without a number: `W_i?`.
     let whole = |row: &&CommRow| !killed || !(row.label.is_empty() || row.comm.contains('?'));
     let labels: BTreeSet<&str> = tables.comms.iter().filter(whole).map(|row| row.label.as_str()).collect();
     if labels.contains("") || labels.len() != tables.comms.iter().filter(whole).count() {
@@ -271,8 +273,8 @@ impl<'t> Profiled<'t> {
         self.numbers.get(comm).copied().ok_or_else(|| format!("no row of {comm}"))
     }
 
-    /// The number in the profile of a communicator in the books. Another rank may have been first to report it, and
-    /// killed before it named it.
+    /// The number in the profile of a communicator in the books. Another rank may have been first
+    /// to report it, and killed before it named it.
     fn booked(&self, id: u64) -> u64 {
         if self.named.contains(&id) { id } else { UNNAMED }
     }
@@ -327,7 +329,8 @@ impl<'t> Profiled<'t> {
     }
 }
 
-/// Every call of the books is in the profile; of the operation on its way one more may be, on each communicator.
+/// Every call of the books is in the profile; of the operation on its way one more may be, on each
+/// communicator.
 fn compare_calls(
     own: &BTreeMap<Key, (u64, u64)>,
     theirs: &BTreeMap<Key, (u64, u64)>,

@@ -1,6 +1,7 @@
-// Calls every MPI function that the preloaded libmpisee.so exports, for C and for Fortran, in each of its modes, and
-// compares what comes out of it, in the stub, with what went in, and the state of the thread after the call with that
-// before. The arguments are the functions that begin and end MPI.
+// Calls every MPI function that the preloaded libmpisee.so exports, for C and for Fortran, in each
+// of its modes, and compares what comes out of it, in the stub, with what went in, and the state of
+// the thread after the call with that before. The arguments are the functions that begin and end
+// MPI.
 
 #include "thread_state.h"
 
@@ -11,10 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Memory behind pointers: by depth, since a call's objects are made by other calls; by position of the argument.
+// Memory behind pointers: by depth, since a call's objects are made by other calls; by position of
+// the argument.
 static char places[2][MOST_ARGUMENTS][PLACE] __attribute__((aligned(64)));
 
-// True if the profiler must know the objects that it is given, and those that are given more than once.
+// True if the profiler must know the objects that it is given, and those that are given more than
+// once.
 static bool tracking;
 static word window, file;
 // True if Fortran's error code is left away where it may be.
@@ -90,7 +93,8 @@ static word object_for(const char *name, char what) {
 // Bits of a register that no callee looks at.
 static word with_garbage_above(word low) { return 0xabcd123400000000 | (low & 0xffffffff); }
 
-// An object that the profiler tracks, for a call that leaves it as it is; 0 for what it keeps no account of.
+// An object that the profiler tracks, for a call that leaves it as it is; 0 for what it keeps no
+// account of.
 static word known_object(const struct function *function, int at) {
     bool is_second = false;
     for (int before = 0; before < at; before++) is_second |= function->parameter[before].what == 'C';
@@ -109,7 +113,8 @@ static word handle(const struct function *function, int at) {
     return width(function->parameter[at].what) == 4 ? with_garbage_above(found) : found;
 }
 
-// A number that is not by value. It may be the length of an array, or tell MPI_PCONTROL what to do: not to switch.
+// A number that is not by value. It may be the length of an array, or tell MPI_PCONTROL what to do:
+// not to switch.
 static int number_for(const struct function *function) {
     return strcmp(function->standard, "MPI_Pcontrol") == 0 ? 3 : 1;
 }
@@ -227,7 +232,8 @@ static void drive_all(const char *in_mode, bool while_tracking, bool succeeding)
     for (int index = 0; index < function_count; index++) {
         const char *name = functions[index].standard;
         bool begins = strncmp(name, "MPI_Init", 8) == 0 && name[8] != 'i';
-        // The last session to end takes the profile with it, where no communicator had all processes.
+        // The last session to end takes the profile with it, where no communicator had all
+        // processes.
         bool ends = strcmp(name, "MPI_Finalize") == 0 || strcmp(name, "MPI_Session_finalize") == 0;
         if ((begins && succeeding) || (ends && tracking)) continue;
         // A code of its own for each function, and of no meaning.

@@ -1,5 +1,6 @@
-// A world whose MPI_Init provides less than MPI_THREAD_MULTIPLE, and a session beside it: then threads call MPI at once.
-// The arguments are the number of threads and of requests that each starts and completes.
+// A world whose MPI_Init provides less than MPI_THREAD_MULTIPLE, and a session beside it: then
+// threads call MPI at once. The arguments are the number of threads and of requests that each
+// starts and completes.
 
 #include "stub.h"
 

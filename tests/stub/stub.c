@@ -9,8 +9,8 @@
 enum { WORLD_SIZE = 3 };
 
 #ifdef OPEN_MPI
-// Predefined handles are the addresses of these. A profiler that misses one of its own says that it is of another
-// MPI, and records nothing.
+// Predefined handles are the addresses of these. A profiler that misses one of its own says that it
+// is of another MPI, and records nothing.
 #define OBJECT(name) char name[64];
 OBJECT(ompi_mpi_comm_world)
 OBJECT(ompi_mpi_comm_self)
@@ -105,7 +105,8 @@ enum { OF_CART = 1, OF_GRAPH = 2, OF_DIST_GRAPH = 3, INTER = 8 };
 
 enum { NUMBERED = 0x520000000000 };
 
-// The upper bits are such that it is no predefined handle: of MPICH's, they tell where the object is.
+// The upper bits are such that it is no predefined handle: of MPICH's, they tell where the object
+// is.
 word fresh(char what) {
     static word count;
     word own = __atomic_add_fetch(&count, 16, __ATOMIC_RELAXED);
@@ -151,7 +152,8 @@ static int *error_place(const struct function *function, const word *words) {
     return NULL;
 }
 
-// Writes what a call that succeeds writes: new handles, and 1 for numbers, flags and indices. Statuses stay zero.
+// Writes what a call that succeeds writes: new handles, and 1 for numbers, flags and indices.
+// Statuses stay zero.
 static void succeed(const struct function *function, const word *words) {
     for (int at = 0; at < function->parameters; at++) {
         const struct parameter *parameter = &function->parameter[at];

@@ -1,7 +1,7 @@
-// An MPI library that does nothing: every PMPI function notes the words that it is called with, and so do the
-// profiling twins of Fortran's functions. It stands in for Open MPI (-DOPEN_MPI), for MPICH (-DMPICH), or for an MPI
-// with the standard's own interface (-DSTANDARD), whose handles and statuses it has; LIBRARY_VERSION is what it says
-// that it is.
+// An MPI library that does nothing: every PMPI function notes the words that it is called with, and
+// so do the profiling twins of Fortran's functions. It stands in for Open MPI (-DOPEN_MPI), for
+// MPICH (-DMPICH), or for an MPI with the standard's own interface (-DSTANDARD), whose handles and
+// statuses it has; LIBRARY_VERSION is what it says that it is.
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,10 +24,11 @@ enum { PLACE = 4096 };
 
 struct parameter {
     const char *name;
-    // i: the lower half of the word counts. l: all of it, a number. h: all of it, a handle. p: a pointer.
+    // i: the lower half of the word counts. l: all of it, a number. h: all of it, a handle. p: a
+    // pointer.
     char how;
-    // Which handle it is or points to: Communicator, File, Message, Request, Window, or o for any other. Where it
-    // points to numbers: i or l. Where it points to Fortran's error code: e.
+    // Which handle it is or points to: Communicator, File, Message, Request, Window, or o for any
+    // other. Where it points to numbers: i or l. Where it points to Fortran's error code: e.
     char what;
     // Of what a pointer points to: r is read by the call, w written, b both.
     char direction;
@@ -51,16 +52,18 @@ extern const int function_count;
 struct watch {
     // The function, by its index; negative for none. Others are answered as an MPI would.
     int function;
-    // Return code. If it is MPI_SUCCESS, the function also writes the results of a call that succeeds.
+    // Return code. If it is MPI_SUCCESS, the function also writes the results of a call that
+    // succeeds.
     int code;
     // How often it was called, and with which words at last.
     int calls;
     word words[MOST_ARGUMENTS];
-    // The arguments that it should have, and another function that was called with them, if there was one.
+    // The arguments that it should have, and another function that was called with them, if there
+    // was one.
     const word *given;
     const char *other;
-    // Memory behind its pointers before the call, by position, and the first that points to something else when
-    // the call arrives; negative for none.
+    // Memory behind its pointers before the call, by position, and the first that points to
+    // something else when the call arrives; negative for none.
     const char (*before)[PLACE];
     int changed;
     // Whether the call takes some milliseconds.

@@ -1,5 +1,6 @@
-// The state of a thread that is the program's: a library between the program and MPI leaves it as it is, and works in
-// whatever state the program has chosen. Here all that can be chosen is unlike what threads begin with.
+// The state of a thread that is the program's: a library between the program and MPI leaves it as
+// it is, and works in whatever state the program has chosen. Here all that can be chosen is unlike
+// what threads begin with.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-// Floating point: each exception traps, some were raised before, results are not rounded to the nearest, and the
-// smallest numbers are taken for 0.
+// Floating point: each exception traps, some were raised before, results are not rounded to the
+// nearest, and the smallest numbers are taken for 0.
 #if defined __x86_64__
 struct floating_point {
     uint32_t mxcsr, x87[7];
@@ -30,7 +31,8 @@ static inline struct floating_point floating_point(void) {
 
 static inline void set_floating_point(bool unusual) {
     uint32_t mxcsr = unusual ? 0xa04c : 0x1f80, x87[7];
-    // A raised exception that traps would do so at the next instruction: the one that is raised does not.
+    // A raised exception that traps would do so at the next instruction: the one that is raised
+    // does not.
     __asm__ volatile("fninit\n\tfnstenv %0" : "=m"(x87));
     if (unusual) x87[0] = 0xffff0f60, x87[1] = 0xffff0020;
     __asm__ volatile("fldenv %0\n\tldmxcsr %1" : : "m"(x87), "m"(mxcsr));
@@ -69,7 +71,8 @@ static inline void cancelled(void *name) {
     _exit(3);
 }
 
-// Once, at the begin of the program: the thread is cancelled as soon as it is at a place where that happens.
+// Once, at the begin of the program: the thread is cancelled as soon as it is at a place where that
+// happens.
 static inline void prepare_state(void) {
     static char stack[1 << 16];
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);

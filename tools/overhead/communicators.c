@@ -1,7 +1,9 @@
-// Time and memory of a program that makes and frees communicators without end: `communicators CYCLES`.
+// Time and memory of a program that makes and frees communicators without end: `communicators
+// CYCLES`.
 //
-// Each cycle is an MPI_Comm_split of the world, in which the last process gets none, and an MPI_Comm_free. Printed, by
-// rank 0, are its memory after the first hundredth and at the end, in KiB, and the microseconds of a cycle.
+// Each cycle is an MPI_Comm_split of the world, in which the last process gets none, and an
+// MPI_Comm_free. Printed, by rank 0, are its memory after the first hundredth and at the end, in
+// KiB, and the microseconds of a cycle.
 
 #include <mpi.h>
 #include <stdio.h>

@@ -1,9 +1,11 @@
-// What making a communicator takes outside of MPI: the time in MPI_Comm_dup and MPI_Comm_split without that in their PMPI_
-// functions, which tools/overhead/inside.c takes, preloaded behind libmpisee.so. Printed by rank 0: the median of `creation CALLS` on each
-// rank, of these the median over ranks. With MPICH:
+// What making a communicator takes outside of MPI: the time in MPI_Comm_dup and MPI_Comm_split
+// without that in their PMPI_ functions, which tools/overhead/inside.c takes, preloaded behind
+// libmpisee.so. Printed by rank 0: the median of `creation CALLS` on each rank, of these the median
+// over ranks. With MPICH:
 //
-//   mpicc.mpich -O2 tools/overhead/creation.c -o creation && mpicc.mpich -O2 -shared -fPIC tools/overhead/inside.c -o inside.so
-//   mpirun.mpich -n 2 -genv LD_PRELOAD "$PWD/target/dist/lib/mpisee/mpich-4.0/libmpisee.so:$PWD/inside.so" ./creation 2000
+//   mpicc.mpich -O2 tools/overhead/creation.c -o creation && mpicc.mpich -O2 -shared -fPIC
+//   tools/overhead/inside.c -o inside.so mpirun.mpich -n 2 -genv LD_PRELOAD
+//   "$PWD/target/dist/lib/mpisee/mpich-4.0/libmpisee.so:$PWD/inside.so" ./creation 2000
 
 #define _GNU_SOURCE
 #include "tick.h"

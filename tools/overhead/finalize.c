@@ -1,8 +1,9 @@
 // Time of MPI_Finalize in a program with some communicators: `finalize COMMUNICATORS [DIRECTORY]`.
 //
-// Each rank has the world and duplicates and halves of it, COMMUNICATORS in all, and makes five operations on each with
-// its neighbours. Printed, by rank 0, are the median time of a barrier of this run and the time of MPI_Finalize; every
-// rank writes into DIRECTORY how much memory it had at most before, and during, MPI_Finalize.
+// Each rank has the world and duplicates and halves of it, COMMUNICATORS in all, and makes five
+// operations on each with its neighbours. Printed, by rank 0, are the median time of a barrier of
+// this run and the time of MPI_Finalize; every rank writes into DIRECTORY how much memory it had at
+// most before, and during, MPI_Finalize.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

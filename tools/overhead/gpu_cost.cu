@@ -1,4 +1,5 @@
-// Cost of `mpisee --gpu`: two ranks, whose kernels run in turns, so that a GPU that both share has one at a time.
+// Cost of `mpisee --gpu`: two ranks, whose kernels run in turns, so that a GPU that both share has
+// one at a time.
 //
 // stencil   of the rows of a grid each rank has half, and reads the row next to it by CUDA IPC
 // ring      each rank writes a block to the next one's memory, by CUDA IPC
@@ -6,11 +7,11 @@
 // host      a kernel that reads and writes pinned memory of the host alone
 // alone     the kernel of `local`, before there is anything remote
 //
-// Rank 0 prints a line for each: the median and the mean time of a kernel by CUDA's events, and the time of a step by the clock,
-// with the launch and MPI's barriers, all in microseconds of the slower rank; and the seconds from MPI_Init until the first kernel had
-// ended. `scripts/gpu-check cost` runs it untraced, with MPISEE_GPU_EMPTY, by which kernels are patched but nothing is
-// counted, and as users would; and compares.
-// Old bindings to C++ would have to be linked.
+// Rank 0 prints a line for each: the median and the mean time of a kernel by CUDA's events, and the
+// time of a step by the clock, with the launch and MPI's barriers, all in microseconds of the
+// slower rank; and the seconds from MPI_Init until the first kernel had ended. `scripts/gpu-check
+// cost` runs it untraced, with MPISEE_GPU_EMPTY, by which kernels are patched but nothing is
+// counted, and as users would; and compares. Old bindings to C++ would have to be linked.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 

@@ -1,4 +1,5 @@
-// The time in PMPI_Comm_dup and PMPI_Comm_split, for tools/overhead/creation.c. Preloaded behind libmpisee.so.
+// The time in PMPI_Comm_dup and PMPI_Comm_split, for tools/overhead/creation.c. Preloaded behind
+// libmpisee.so.
 
 #define _GNU_SOURCE
 #include "tick.h"

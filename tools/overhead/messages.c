@@ -1,7 +1,9 @@
-// Counts the messages and collective calls that go through the profiling interface of MPI: those of the program, which the profiler
-// passes on, and those that it makes itself. Preloaded behind libmpisee.so; see tools/overhead/finalize.c, which says where phases end.
+// Counts the messages and collective calls that go through the profiling interface of MPI: those of
+// the program, which the profiler passes on, and those that it makes itself. Preloaded behind
+// libmpisee.so; see tools/overhead/finalize.c, which says where phases end.
 //
-// At the end each rank writes a line for each phase to $MESSAGES_TO/RANK: messages, their bytes, collective calls.
+// At the end each rank writes a line for each phase to $MESSAGES_TO/RANK: messages, their bytes,
+// collective calls.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

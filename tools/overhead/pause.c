@@ -1,9 +1,11 @@
-// Where an MPI finds nothing to do for a while, a pause: preloaded into programs with more ranks than cores.
+// Where an MPI finds nothing to do for a while, a pause: preloaded into programs with more ranks
+// than cores.
 //
-// MPICH's ranks spin while they wait, and Debian's build of 4.0 never yields, whatever MPIR_CVAR_POLLS_BEFORE_YIELD says:
-// each message then waits until the ranks that only wait have used up their slices. Open MPI's ranks yield where there
-// are more of them than slots, but the kernel charges each yield as a whole slice (Linux 6.18), so that anything else that
-// runs beside them leaves them nearly nothing.
+// MPICH's ranks spin while they wait, and Debian's build of 4.0 never yields, whatever
+// MPIR_CVAR_POLLS_BEFORE_YIELD says: each message then waits until the ranks that only wait have
+// used up their slices. Open MPI's ranks yield where there are more of them than slots, but the
+// kernel charges each yield as a whole slice (Linux 6.18), so that anything else that runs beside
+// them leaves them nearly nothing.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

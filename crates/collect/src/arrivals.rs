@@ -1,4 +1,5 @@
-//! From the sampled instances of a rank's collective calls to rows, and with them its sampled messages.
+//! From the sampled instances of a rank's collective calls to rows, and with them its sampled
+//! messages.
 
 use crate::form::{AsRows, Form};
 use crate::messages::{self, Messages};
@@ -32,7 +33,8 @@ impl<F: Form> Default for Arrivals<F> {
 }
 
 impl<F: Form> Arrivals<F> {
-    /// The rows of a process whose recording ended at `end`; `names` are those of its communicators.
+    /// The rows of a process whose recording ended at `end`; `names` are those of its
+    /// communicators.
     pub(crate) fn new(snapshot: &Snapshot, names: &[String], end: Moment) -> Self {
         let mut counted: Vec<(SlotKey, InstancesKey)> = snapshot
             .counters
@@ -54,8 +56,8 @@ impl<F: Form> Arrivals<F> {
     }
 }
 
-/// The end of a process that ended without `MPI_Finalize`. Its clock can be compared with that of others only where both still
-/// run: on the same system.
+/// The end of a process that ended without `MPI_Finalize`. Its clock can be compared with that of
+/// others only where both still run: on the same system.
 pub(crate) fn end_of_ended(snapshot: &Snapshot) -> Option<Moment> {
     match snapshot.end {
         Some(end) => Some(end.moment),

@@ -1,4 +1,5 @@
-//! GPUs and network adapters of the nodes: from what each rank saw to a row for each, and for each pair.
+//! GPUs and network adapters of the nodes: from what each rank saw to a row for each, and for each
+//! pair.
 
 use crate::form::Form;
 use crate::process::pci::connection;

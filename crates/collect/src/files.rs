@@ -1,4 +1,5 @@
-//! Writes the files of a profile from the rows of its ranks, at `MPI_Finalize` and when a profile is recovered.
+//! Writes the files of a profile from the rows of its ranks, at `MPI_Finalize` and when a profile
+//! is recovered.
 
 use crate::aggregate::Aggregate;
 use crate::devices::{DeviceTables, Devices};
@@ -20,7 +21,8 @@ use std::mem::take;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// The rows of a rank as text, by table: CSV but for what [`RankTable`] says. Takes those that may be very many out of the tables.
+/// The rows of a rank as text, by table: CSV but for what [`RankTable`] says. Takes those that may
+/// be very many out of the tables.
 pub fn parts<F: Form>(tables: &mut RankTables<F>) -> [Vec<u8>; TABLES] {
     RankTable::ALL.map(|table| text(tables, table))
 }
@@ -80,7 +82,8 @@ pub struct ProfileFiles {
     paths: OptionalTable<PathRow>,
     stacks: Distinct<StackRow>,
     variables: OptionalTable<VariableRow>,
-    /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are there.
+    /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are
+    /// there.
     gpu: Vec<u8>,
     devices: Devices,
     /// Communicators that several ranks report, by name; with the order in which they came.
@@ -93,8 +96,8 @@ pub struct ProfileFiles {
 }
 
 impl ProfileFiles {
-    /// Creates the directory, or one with a number after its name, and its tables. Both are removed again when this is
-    /// dropped before it is finished.
+    /// Creates the directory, or one with a number after its name, and its tables. Both are removed
+    /// again when this is dropped before it is finished.
     pub fn create(wanted: &Path, nodes: Nodes) -> Result<Self, ProfileError> {
         let directory = ProfileWriter::create(wanted)?;
         Ok(ProfileFiles {
@@ -129,8 +132,8 @@ impl ProfileFiles {
         RankTable::ALL.into_iter().zip(parts).try_for_each(|(table, text)| self.append_rows(table, text))
     }
 
-    /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in order, and complete
-    /// before those of the next rank.
+    /// Appends a piece of the rows of one or more ranks. The rows of a rank in a table arrive in
+    /// order, and complete before those of the next rank.
     pub fn append_piece(&mut self, piece: &[u8]) -> Result<(), ProfileError> {
         frames(piece).try_for_each(|frame| self.append_frame(&frame))
     }
@@ -403,7 +406,8 @@ pub enum Files {
 }
 
 impl Files {
-    /// Creates the files of a profile of `ranks` ranks: with sums over them if they are more than `fold`.
+    /// Creates the files of a profile of `ranks` ranks: with sums over them if they are more than
+    /// `fold`.
     pub fn create(
         wanted: &Path,
         ranks: u32,
@@ -425,8 +429,8 @@ impl Files {
     }
 }
 
-/// Adds the time since `began` to what `MPI_Finalize` takes longer: until the tables are written and synced, which on some file
-/// systems takes most of it. What is left is `run.json` itself.
+/// Adds the time since `began` to what `MPI_Finalize` takes longer: until the tables are written
+/// and synced, which on some file systems takes most of it. What is left is `run.json` itself.
 fn add_to_finalize(run: &mut RunInfo, began: Instant) {
     run.profiler.finalize_s =
         run.profiler.finalize_s.map(|so_far_s| so_far_s + began.elapsed().as_secs_f64());

@@ -1,10 +1,12 @@
 //! Gathers what the ranks of a job without MPI counted, in a folder beside its profile.
 //!
-//! Where MPI is, ranks of several nodes meet by messages. Without it each node leaves the segments of its ranks as a part of that
-//! folder, which appears whole when it gets its name. A node whose part makes the job whole takes the folder, by giving it another
-//! name, and writes the profile. All names are changed by the file system at once, so that one node writes, whoever comes last.
+//! Where MPI is, ranks of several nodes meet by messages. Without it each node leaves the segments
+//! of its ranks as a part of that folder, which appears whole when it gets its name. A node whose
+//! part makes the job whole takes the folder, by giving it another name, and writes the profile.
+//! All names are changed by the file system at once, so that one node writes, whoever comes last.
 //!
-//! Nodes know the job by the unique id of a communicator of NCCL that has ranks in all of its processes: others do not have it.
+//! Nodes know the job by the unique id of a communicator of NCCL that has ranks in all of its
+//! processes: others do not have it.
 
 use crate::process;
 use crate::segments::{Segment, WorldSegments, missing, own_user};
@@ -55,7 +57,8 @@ pub struct WholeJob {
 }
 
 impl Gathering {
-    /// Of the job of these ranks, which want their profile there; `None` if no communicator has ranks in all processes of the job.
+    /// Of the job of these ranks, which want their profile there; `None` if no communicator has
+    /// ranks in all processes of the job.
     pub fn of(ranks: &WorldSegments, wanted: &Path) -> Option<Gathering> {
         let snapshot = ranks.segments().find_map(|segment| segment.read().ok())?;
         let job = job_of(&snapshot, ranks.size())?;
@@ -69,7 +72,8 @@ impl Gathering {
         &self.folder
     }
 
-    /// Adds the ranks of this node, of which others `ended` before they came to the end. After an error nothing of them is there.
+    /// Adds the ranks of this node, of which others `ended` before they came to the end. After an
+    /// error nothing of them is there.
     pub fn add(&self, ranks: &WorldSegments, ended: &RankSet) -> Result<Added> {
         let Some(first) = ranks.segments().next() else { bail!("there is no rank") };
         let user = own_user()?;
@@ -101,7 +105,8 @@ impl Gathering {
         self.take(user, first.header.start_realtime_ns).inspect_err(|_| remove(&part))
     }
 
-    /// Takes the folder, unless another node has. `number` keeps the name apart from what a killed writer left.
+    /// Takes the folder, unless another node has. `number` keeps the name apart from what a killed
+    /// writer left.
     fn take(&self, user: u32, number: u64) -> Result<Added> {
         let mut taken = self.folder.clone().into_os_string();
         taken.push(format!(".taken-{number:x}"));
@@ -130,8 +135,8 @@ impl WholeJob {
     }
 }
 
-/// Gives segments of processes without MPI the number of their job, by which parts of it are known: those of a node are under a number of
-/// their own.
+/// Gives segments of processes without MPI the number of their job, by which parts of it are known:
+/// those of a node are under a number of their own.
 pub fn join(segments: &mut [Segment]) {
     let mut are_without_mpi: HashMap<(u64, u32), bool> = HashMap::new();
     for segment in segments {
@@ -160,9 +165,9 @@ pub fn is_of_this_node(folder: &Path) -> bool {
     process::file_system(folder).is_some_and(|kind| LOCAL.contains(&kind))
 }
 
-/// The number of a job of that many processes: of its communicators that have ranks in all of them, as many in each, the first of the
-/// largest, as these are the same in every process. `own_ranks` are those that this process has in a communicator, one for each of its
-/// devices.
+/// The number of a job of that many processes: of its communicators that have ranks in all of them,
+/// as many in each, the first of the largest, as these are the same in every process. `own_ranks`
+/// are those that this process has in a communicator, one for each of its devices.
 fn job(communicators: &[Communicator], own_ranks: impl Fn(CommId) -> u64, size: u32) -> Option<u64> {
     let of_all = communicators.iter().map(|communicator| &communicator.created).filter(|created| {
         let is_of_one_process = created.operation == Operation::NcclCommInitAll as u32;

@@ -1,7 +1,8 @@
-//! Rows that a rank leaves in a file beside its segment for the rank that writes the profile of their node.
+//! Rows that a rank leaves in a file beside its segment for the rank that writes the profile of
+//! their node.
 //!
-//! PERF: ranks come to the end of MPI together, and each makes its rows while the others make theirs. The one that writes the
-//! profile then copies text, in place of making the rows of all.
+//! PERF: ranks come to the end of MPI together, and each makes its rows while the others make
+//! theirs. The one that writes the profile then copies text, in place of making the rows of all.
 
 use crate::run::RunSums;
 use crate::wire::Message;

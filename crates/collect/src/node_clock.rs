@@ -4,8 +4,8 @@ use mpisee_profile::Ticks;
 use mpisee_profile::rows::Seconds;
 use mpisee_profile::segment::snapshot::{Moment, Snapshot};
 
-/// The monotonic clock of a rank's node, by the rank's ticks. Ranks of one node agree on it as well as both clocks can be read at
-/// once, some 100 ns.
+/// The monotonic clock of a rank's node, by the rank's ticks. Ranks of one node agree on it as well
+/// as both clocks can be read at once, some 100 ns.
 pub struct NodeClock {
     start: Moment,
     ns_per_tick: f64,

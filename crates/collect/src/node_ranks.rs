@@ -1,9 +1,10 @@
 //! The ranks of a world that have an active profiler on this node, by the segments that they keep.
 //!
-//! A profiler creates its segment before `MPI_Init`, which no rank leaves before all have entered it: MPI does not
-//! guarantee that, but MPI libraries do so by default. So every rank that reads them at the end of MPI finds the
-//! same ranks, without a message. Sessions begin without regard to other processes: there a rank may end before
-//! another has begun, and waits briefly for as many as the launcher starts on the node.
+//! A profiler creates its segment before `MPI_Init`, which no rank leaves before all have entered
+//! it: MPI does not guarantee that, but MPI libraries do so by default. So every rank that reads
+//! them at the end of MPI finds the same ranks, without a message. Sessions begin without regard to
+//! other processes: there a rank may end before another has begun, and waits briefly for as many as
+//! the launcher starts on the node.
 
 use crate::process;
 use crate::segments::{HeaderRead, began_last, header_of, is_latest};
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The longest wait for processes to begin, or to say which rank they are while they are in `MPI_Init`.
+/// The longest wait for processes to begin, or to say which rank they are while they are in
+/// `MPI_Init`.
 const MOST_STARTING: Duration = Duration::from_secs(5);
 /// Nanoseconds between the begin of two processes of one world.
 const MOST_APART_NS: u64 = 60_000_000_000;
@@ -37,12 +39,13 @@ pub struct NodeRanks {
     pub entries: BTreeMap<WorldRank, Entry>,
     /// Ranks whose process ended without coming to the end of MPI, with the number of that process.
     pub ended: BTreeMap<WorldRank, u32>,
-    /// Ranks that had counts before their process called `exec`, after which the library began anew: they are in segments of their own. With
-    /// the number of the process.
+    /// Ranks that had counts before their process called `exec`, after which the library began
+    /// anew: they are in segments of their own. With the number of the process.
     pub before_exec: BTreeMap<WorldRank, u32>,
     /// True if processes of another namespace, as in a container, may be of this world.
     pub has_foreign: bool,
-    /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be missing here.
+    /// Why some segments could not be read, for lack of descriptors or memory: then ranks may be
+    /// missing here.
     pub failure: Option<String>,
     /// True if processes of this job are still in `MPI_Init`.
     has_starting: bool,
@@ -51,8 +54,8 @@ pub struct NodeRanks {
 }
 
 impl NodeRanks {
-    /// Reads the segments in `directory` that are of the same world as `own`; waits briefly for processes that are
-    /// still in `MPI_Init`, and until `least` ranks are there or have been.
+    /// Reads the segments in `directory` that are of the same world as `own`; waits briefly for
+    /// processes that are still in `MPI_Init`, and until `least` ranks are there or have been.
     pub fn wait_for(directory: &Path, own: &Snapshot, user: u32, least: u32) -> NodeRanks {
         let begin = Instant::now();
         loop {
@@ -64,7 +67,8 @@ impl NodeRanks {
         }
     }
 
-    /// Returns whether ranks are to be expected beyond those found. Without the own segment another rank has written the profile.
+    /// Returns whether ranks are to be expected beyond those found. Without the own segment another
+    /// rank has written the profile.
     fn awaits(&self, own: &Snapshot, least: u32) -> bool {
         let is_short = || {
             let found = self.entries.len() + self.ended.len();
@@ -102,7 +106,8 @@ impl NodeRanks {
             return;
         }
         if header.namespace != own.namespace {
-            // Its job and liveness cannot be checked from here: it counts if it started about when this process did.
+            // Its job and liveness cannot be checked from here: it counts if it started about when
+            // this process did.
             let apart_ns = header.start_realtime_ns.abs_diff(own.start_realtime_ns);
             self.has_foreign |= header.world_size == own.world_size && apart_ns < MOST_APART_NS;
             return;
@@ -112,8 +117,8 @@ impl NodeRanks {
         }
     }
 
-    /// Tells the processes of the own world, those that have ended or are starting, and what they ran before. `read_again` gives the header of
-    /// a segment as it is now.
+    /// Tells the processes of the own world, those that have ended or are starting, and what they
+    /// ran before. `read_again` gives the header of a segment as it is now.
     fn sort_out(&mut self, own: &Snapshot, read_again: impl Fn(&Path) -> Option<Snapshot>) {
         let of_job = std::mem::take(&mut self.of_job);
         let latest = began_last(of_job.iter().map(|entry| &entry.header));
@@ -122,7 +127,8 @@ impl NodeRanks {
             let runs = |header: &Snapshot| process::runs(header.pid, header.process_start);
             let has_ended = entry.header.state != ARRIVED && !runs(&entry.header);
             if has_ended {
-                // It may have arrived and ended since its header was read; without its segment another rank has written the profile.
+                // It may have arrived and ended since its header was read; without its segment
+                // another rank has written the profile.
                 let Some(header) = read_again(&entry.path) else { continue };
                 entry.header = header;
             }
@@ -161,9 +167,10 @@ impl NodeRanks {
     }
 }
 
-/// Of the ranks of a job those of the world that has the process `pid`. There may be others, which MPICH 5's launcher starts for
-/// `MPI_Comm_spawn` with nothing to tell them apart, or which a killed job of the same number has left. A launcher starts the
-/// ranks of a world on a node one after the other, in their order: so a world begins where a rank is not above the last.
+/// Of the ranks of a job those of the world that has the process `pid`. There may be others, which
+/// MPICH 5's launcher starts for `MPI_Comm_spawn` with nothing to tell them apart, or which a
+/// killed job of the same number has left. A launcher starts the ranks of a world on a node one
+/// after the other, in their order: so a world begins where a rank is not above the last.
 fn own_world(mut candidates: Vec<Entry>, pid: u32) -> BTreeMap<WorldRank, Entry> {
     let ranks: BTreeSet<WorldRank> = candidates.iter().map(|entry| entry.header.world_rank).collect();
     if ranks.len() < candidates.len() {

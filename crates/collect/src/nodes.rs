@@ -4,8 +4,8 @@ use mpisee_profile::{RankSet, WorldRank};
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The node of each rank, as runs of consecutive ranks on one node: one run per node if ranks are placed in blocks, one
-/// per rank at worst.
+/// The node of each rank, as runs of consecutive ranks on one node: one run per node if ranks are
+/// placed in blocks, one per rank at worst.
 #[derive(Debug, Default)]
 pub struct Nodes {
     /// The first rank and the length of each run, ascending, and the number of its node.

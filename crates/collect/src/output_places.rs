@@ -15,9 +15,9 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// `wanted`; else the same name in `folder`, the working directory, where users look first and which most often is on a
-    /// file system that lasts; in `$TMPDIR`; in `/tmp`; and beside the segments, in memory, which lasts least. A name that is too
-    /// long for a file is cut there.
+    /// `wanted`; else the same name in `folder`, the working directory, where users look first and
+    /// which most often is on a file system that lasts; in `$TMPDIR`; in `/tmp`; and beside the
+    /// segments, in memory, which lasts least. A name that is too long for a file is cut there.
     pub fn new(wanted: PathBuf, folder: PathBuf, segments: PathBuf) -> Self {
         let name = wanted.file_name().unwrap_or_else(|| "profile.mpisee".as_ref());
         let name = shortened(name);
@@ -33,8 +33,8 @@ impl Candidates {
         Candidates { left: all.into_iter(), useless: Vec::new() }
     }
 
-    /// Records why a profile could not be written to `directory`: if the file system is full or read-only, no other
-    /// directory on it is tried.
+    /// Records why a profile could not be written to `directory`: if the file system is full or
+    /// read-only, no other directory on it is tried.
     pub fn note(&mut self, directory: &Path, error: &ProfileError) {
         let is_of_file_system = |error: &Error| {
             [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem]

@@ -12,15 +12,15 @@ const ENOUGH: u64 = 8;
 /// Half of the 95 % confidence interval of a mean, in standard errors.
 const ERRORS: f64 = 1.96;
 
-/// The part of what may be hidden that was, in pairs of runs whose calls came after walks through nothing to 64 MiB
-/// (docs/explanation/cost.md).
+/// The part of what may be hidden that was, in pairs of runs whose calls came after walks through
+/// nothing to 64 MiB (docs/explanation/cost.md).
 const HIDDEN_PART: f64 = 0.25;
-/// Processors work on several instructions at once, so that two readings of the clock show more or less than what lies between
-/// them takes: in pairs of runs of loops of calls, so much at most.
+/// Processors work on several instructions at once, so that two readings of the clock show more or
+/// less than what lies between them takes: in pairs of runs of loops of calls, so much at most.
 const OVERLAP: f64 = 0.2;
-/// Of what a call takes longer than one in a loop, the part that may pass while misses of the program's own do: a reading of the
-/// clock waits for ours, and without it the processor does not. So much at most in those pairs, on a machine whose caches hold
-/// what the program walked through.
+/// Of what a call takes longer than one in a loop, the part that may pass while misses of the
+/// program's own do: a reading of the clock waits for ours, and without it the processor does not.
+/// So much at most in those pairs, on a machine whose caches hold what the program walked through.
 const BESIDE_THE_PROGRAM: f64 = 2.0 / 3.0;
 
 /// The time that recording took.
@@ -32,8 +32,8 @@ pub struct Overhead {
     pub low_s: Seconds,
     /// Upper bound.
     pub high_s: Seconds,
-    /// Calls that were measured in the run. If there were too few of them, 0: it is what the calls take in a loop at the begin,
-    /// and there is no range.
+    /// Calls that were measured in the run. If there were too few of them, 0: it is what the calls
+    /// take in a loop at the begin, and there is no range.
     pub samples: u64,
 }
 
@@ -76,7 +76,8 @@ impl Overhead {
     }
 }
 
-/// The number of measured calls of equal weight whose mean has the same error: the first stand for fewer calls than later ones.
+/// The number of measured calls of equal weight whose mean has the same error: the first stand for
+/// fewer calls than later ones.
 fn of_one_weight(samples: u64) -> f64 {
     let different = (sampled::MEASURED_PER_DOUBLING * sampled::DOUBLINGS).min(samples);
     let weights = (0..different).map(|before| sampled::stands_for(before) as f64);

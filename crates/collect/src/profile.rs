@@ -108,7 +108,8 @@ pub fn describe(world: &WorldSegments) -> Option<Described> {
     Some(Described { wanted: wanted(None, &snapshot.program), job: job.clone(), command: command.clone() })
 }
 
-/// The profile that an earlier recovery made of the same processes, under the wanted name or with a number after it.
+/// The profile that an earlier recovery made of the same processes, under the wanted name or with a
+/// number after it.
 pub fn recovered_before(world: &WorldSegments, wanted: &Path) -> Option<PathBuf> {
     let processes: Vec<(u32, &str, u32)> = world
         .ended()
@@ -135,8 +136,9 @@ pub struct Written {
     pub unreadable: Vec<(WorldRank, String)>,
 }
 
-/// Writes the profile of ranks that came to the end of MPI to `wanted`, or to a directory with a number after that name.
-/// `incomplete_because` says where the ranks are that are not among them; `note` joins those of the first rank.
+/// Writes the profile of ranks that came to the end of MPI to `wanted`, or to a directory with a
+/// number after that name. `incomplete_because` says where the ranks are that are not among them;
+/// `note` joins those of the first rank.
 pub fn write(
     world: &WorldSegments,
     wanted: &Path,
@@ -179,7 +181,8 @@ pub fn write(
     Ok(Written { directory: writing.finish_arrived(why, agree)?, unreadable })
 }
 
-/// An error if the communicators of a process cannot be read again: a segment that was changed may hold what no profile can.
+/// An error if the communicators of a process cannot be read again: a segment that was changed may
+/// hold what no profile can.
 fn check_communicators(snapshot: &Snapshot) -> Result<()> {
     let rows = comms(snapshot, &names(snapshot), |_, _| true);
     from_csv::<CommRow>(&to_csv(&rows)).context("its communicators make no sense")?;
@@ -269,7 +272,8 @@ impl Writing {
         })
     }
 
-    /// Adds the rows of a rank; returns its time. Of one that did not arrive an earlier one may have reported communicators.
+    /// Adds the rows of a rank; returns its time. Of one that did not arrive an earlier one may
+    /// have reported communicators.
     fn add_rows(&mut self, snapshot: &Snapshot, segment: &Segment, end: End) -> Result<Seconds> {
         let kernels = kernels(snapshot, segment);
         let sums = RunSums::of_header(snapshot, snapshot.end);
@@ -297,12 +301,14 @@ impl Writing {
         }
     }
 
-    /// Adds the rows that a rank has left; `false` where rows are summed up, which takes its counts.
+    /// Adds the rows that a rank has left; `false` where rows are summed up, which takes its
+    /// counts.
     fn add_left(&mut self, left: LeftRows) -> Result<bool> {
         let Files::Rows(files) = &mut self.files else { return Ok(false) };
         self.sums.add(&left.sums);
         let end_realtime_ns = left.sums.last_end_ns;
-        // It was whole when it was opened. Rows before an error are in the profile's files, and cannot be made again.
+        // It was whole when it was opened. Rows before an error are in the profile's files, and
+        // cannot be made again.
         left.read(|frame| files.append_frame(frame))?;
         self.note_end(end_realtime_ns);
         Ok(true)
@@ -370,8 +376,9 @@ impl Writing {
     }
 }
 
-/// Drops communicators that an earlier rank reported, since every member reports its own; kinds whose reports are
-/// merged into one row stay. `reported` has those so far, and how many they stood for.
+/// Drops communicators that an earlier rank reported, since every member reports its own; kinds
+/// whose reports are merged into one row stay. `reported` has those so far, and how many they stood
+/// for.
 fn leave_new(reported: &mut HashMap<String, u64>, comms: &mut Vec<CommRow>, is_aggregate: bool) {
     comms.retain_mut(|row| {
         let is_first = !reported.contains_key(&row.comm);
@@ -389,7 +396,8 @@ fn leave_new(reported: &mut HashMap<String, u64>, comms: &mut Vec<CommRow>, is_a
     });
 }
 
-/// The exports of memory of all ranks: rows are summed up as they come, and the owner's may come later.
+/// The exports of memory of all ranks: rows are summed up as they come, and the owner's may come
+/// later.
 fn owners(world: &WorldSegments) -> Exports {
     let mut owners = Exports::default();
     // An unreadable file is reported later, with its rank.
@@ -397,7 +405,8 @@ fn owners(world: &WorldSegments) -> Exports {
     owners
 }
 
-/// The last calls of the ranks. Their durations end at the last sign of life of any rank with the same clock.
+/// The last calls of the ranks. Their durations end at the last sign of life of any rank with the
+/// same clock.
 fn ended_in(last: &mut [Last]) -> Vec<EndedIn> {
     let mut latest: HashMap<(u64, bool), Ticks> = HashMap::new();
     for rank in &*last {
@@ -427,7 +436,8 @@ fn ranks_of(segments: &[&Segment]) -> RankSet {
     segments.iter().map(|segment| segment.header.world_rank).collect()
 }
 
-/// How processes without MPI ended that wrote no profile: the last one would have written that of those which came to their exit.
+/// How processes without MPI ended that wrote no profile: the last one would have written that of
+/// those which came to their exit.
 fn ended_before_exit(recovered: &[&Segment]) -> String {
     let ended: Vec<&Segment> =
         recovered.iter().copied().filter(|segment| segment.header.state != ARRIVED).collect();
@@ -463,7 +473,8 @@ fn why_incomplete(world: &WorldSegments, recovered: &[&Segment], mut why: String
     why
 }
 
-/// The directory wanted for the profile: the caller's, else in the working directory the name that it would have had.
+/// The directory wanted for the profile: the caller's, else in the working directory the name that
+/// it would have had.
 fn wanted(output: Option<&Path>, program: &Program) -> PathBuf {
     let stem = match output {
         // A folder for it, as in `MPISEE_OUTPUT`.

@@ -31,8 +31,8 @@ use std::collections::{BTreeSet, HashMap};
 pub struct RankTables<F: Form = AsRows> {
     /// The process.
     pub rank: RankRow,
-    /// The communicators that it reports. Of most, the member of rank 0 does, or the first of this world;
-    /// those for which [`merge`] exists are reported by every member.
+    /// The communicators that it reports. Of most, the member of rank 0 does, or the first of this
+    /// world; those for which [`merge`] exists are reported by every member.
     pub comms: Vec<CommRow>,
     /// Its calls.
     pub calls: F::Of<CallRow>,
@@ -48,7 +48,8 @@ pub struct RankTables<F: Form = AsRows> {
     pub regions: Vec<RegionRow>,
     /// Variables of its MPI.
     pub variables: Vec<VariableRow>,
-    /// When it entered and left collective calls; none of a process whose clock cannot be compared with others.
+    /// When it entered and left collective calls; none of a process whose clock cannot be compared
+    /// with others.
     pub arrivals: Arrivals<F>,
     /// Where in the program it called MPI.
     pub site_tables: SiteTables,
@@ -56,7 +57,8 @@ pub struct RankTables<F: Form = AsRows> {
     pub overhead: Overhead,
     /// The GPUs that it sees, and what its node has near them.
     pub devices: Vec<DeviceFact>,
-    /// Accesses of its GPU kernels, and copies, which the caller reads from another file than the segment.
+    /// Accesses of its GPU kernels, and copies, which the caller reads from another file than the
+    /// segment.
     pub gpu: Vec<GpuPart>,
     /// The names of its communicators, by number.
     pub names: Vec<String>,
@@ -68,14 +70,15 @@ impl<F: Form> RankTables<F> {
         RankTables::of_arrived(&RankSet::default(), snapshot, end)
     }
 
-    /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It reports every
-    /// communicator that it has, since it is unknown which other members can.
+    /// The rows of a process that ended without `MPI_Finalize`, up to its last sign of life. It
+    /// reports every communicator that it has, since it is unknown which other members can.
     pub fn of_ended(snapshot: &Snapshot) -> Self {
         let compared_at = arrivals::end_of_ended(snapshot);
         RankTables::reporting(snapshot, snapshot.last_known(), compared_at, |_, _| true)
     }
 
-    /// As [`RankTables::new`], in a run in which the ranks `absent` report nothing, and others take their place.
+    /// As [`RankTables::new`], in a run in which the ranks `absent` report nothing, and others take
+    /// their place.
     pub fn of_arrived(absent: &RankSet, snapshot: &Snapshot, end: Moment) -> Self {
         RankTables::reporting(snapshot, end, Some(end), |communicator, name| {
             let Communicator { created, topology, .. } = communicator;
@@ -101,8 +104,8 @@ impl<F: Form> RankTables<F> {
         self
     }
 
-    /// The rows of a process; `is_reported` selects the communicators that it reports. At `compared_at` its clock is compared with
-    /// those of others, if it can be.
+    /// The rows of a process; `is_reported` selects the communicators that it reports. At
+    /// `compared_at` its clock is compared with those of others, if it can be.
     fn reporting(
         snapshot: &Snapshot,
         end: Moment,
@@ -182,7 +185,8 @@ struct Call<'c> {
     values: &'c [u64; 6],
 }
 
-/// The rows of one process: its counters with names instead of numbers, and seconds instead of ticks.
+/// The rows of one process: its counters with names instead of numbers, and seconds instead of
+/// ticks.
 struct Rows<'a, F> {
     snapshot: &'a Snapshot,
     /// Of communicators, by number.
@@ -425,7 +429,8 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
     }
 }
 
-/// Messages and bytes sent and received; `None` of a slot that was made for what is counted in no row.
+/// Messages and bytes sent and received; `None` of a slot that was made for what is counted in no
+/// row.
 fn messages(values: &[u64; 6]) -> Option<[u64; 4]> {
     use peer::{RECEIVED_BYTES, RECEIVED_MESSAGES, SENT_BYTES, SENT_MESSAGES};
     let counts = [SENT_MESSAGES, SENT_BYTES, RECEIVED_MESSAGES, RECEIVED_BYTES].map(|count| values[count]);
@@ -457,7 +462,8 @@ fn numa_nodes(facts: &[DeviceFact], allowed: &Cpus) -> String {
     numbers.collect::<RankSet>().to_string()
 }
 
-/// Returns whether variables of a class count something, so that what they grew is what happened meanwhile.
+/// Returns whether variables of a class count something, so that what they grew is what happened
+/// meanwhile.
 fn grows(class: &str) -> bool {
     ["counter", "aggregate", "timer"].contains(&class)
 }
@@ -493,7 +499,8 @@ fn time_in_mpi(snapshot: &Snapshot, calls: &[Call]) -> (Ticks, Vec<Ticks>) {
     (all, by_region)
 }
 
-/// Adds the ticks of nested regions to the regions around them. A nested region has the larger number.
+/// Adds the ticks of nested regions to the regions around them. A nested region has the larger
+/// number.
 fn include_inner(snapshot: &Snapshot, ticks: &mut [Ticks]) {
     for (index, region) in snapshot.regions.iter().enumerate().rev() {
         let inner = ticks[index + 1];

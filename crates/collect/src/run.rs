@@ -27,7 +27,8 @@ pub struct FirstRank {
 }
 
 impl FirstRank {
-    /// `run.json` of a complete run of `ranks` ranks on `nodes` nodes, without what is summed over ranks.
+    /// `run.json` of a complete run of `ranks` ranks on `nodes` nodes, without what is summed over
+    /// ranks.
     pub fn run_info(self, ranks: u32, nodes: u32) -> RunInfo {
         let Program { command, library, flavour, thread_level, job, notes, variables, control, .. } =
             self.program;
@@ -77,7 +78,8 @@ pub struct RunSums {
     pub last_end_ns: u64,
     /// The sum of [`membership_sum`], modulo 2^64.
     pub membership: u64,
-    /// The first hundred requests to switch recording that ranks have followed, in the order in which they were made.
+    /// The first hundred requests to switch recording that ranks have followed, in the order in
+    /// which they were made.
     pub switches: Vec<SwitchSums>,
     /// Sentences on single ranks, with the rank: the first ones in its order.
     pub notes_of_ranks: Vec<(u32, String)>,
@@ -206,7 +208,8 @@ impl RunSums {
         }
     }
 
-    /// Fills in what `run.json` has about all ranks together. `collected` is how rows got into the files.
+    /// Fills in what `run.json` has about all ranks together. `collected` is how rows got into the
+    /// files.
     pub fn fill(&self, run: &mut RunInfo, collected: &str) {
         let seconds = |ns: u64| ns as f64 * 1e-9;
         run.recording_was_off = self.recording_was_off > 0;

@@ -59,7 +59,8 @@ fn sites_of(snapshot: &Snapshot, frames: &[Code]) -> Option<String> {
     Some(sites?.join(" "))
 }
 
-/// Rows by path, communicator and operation: paths of several numbers may be one, where a library was loaded again.
+/// Rows by path, communicator and operation: paths of several numbers may be one, where a library
+/// was loaded again.
 fn path_rows(
     snapshot: &Snapshot,
     names: &[String],

@@ -1,4 +1,5 @@
-//! Sums over ranks: the order of merging makes no difference, and bytes that are no sums are refused.
+//! Sums over ranks: the order of merging makes no difference, and bytes that are no sums are
+//! refused.
 
 use mpisee_collect::aggregate::AggregateTables;
 use mpisee_collect::wire::Message;
@@ -32,7 +33,8 @@ fn peer(communicator: u32, rank: u32) -> SlotKey {
     PeerKey { communicator: CommId::new(communicator), peer: CommRank::new(rank) }.pack()
 }
 
-/// The world of 12, thirds of it by remainder, and of these pairs and duplicates; calls and messages differ by rank.
+/// The world of 12, thirds of it by remainder, and of these pairs and duplicates; calls and
+/// messages differ by rank.
 fn rank(rank: u32) -> Aggregate {
     let (third, place) = (rank % 3, rank / 3);
     let members: Vec<u32> = (third..RANKS).step_by(3).collect();

@@ -1,5 +1,5 @@
-//! Accesses of GPU kernels, summed over ranks: the sums are those of the rows by rank, and the order of merging makes no
-//! difference, however many names there are.
+//! Accesses of GPU kernels, summed over ranks: the sums are those of the rows by rank, and the
+//! order of merging makes no difference, however many names there are.
 
 use mpisee_collect::aggregate::{AggregateTables, MOST_OBJECTS};
 use mpisee_collect::gpu::{Exports, GpuPart, join, parts};
@@ -52,7 +52,8 @@ fn text(tables: &AggregateTables) -> (String, String, Vec<String>) {
     (csv(to_csv(&tables.gpu)), csv(to_csv(&tables.binaries)), tables.notes.clone())
 }
 
-/// One counter: the line, where its memory is, which object, how it is accessed, and what was counted.
+/// One counter: the line, where its memory is, which object, how it is accessed, and what was
+/// counted.
 #[derive(Clone, Debug)]
 struct Counted {
     line: u32,
@@ -80,7 +81,8 @@ fn counted(objects: u32) -> impl Strategy<Value = Counted> {
     )
 }
 
-/// The file of a rank: it maps memory of others by the handles that these export, and one that nobody exports.
+/// The file of a rank: it maps memory of others by the handles that these export, and one that
+/// nobody exports.
 fn file(rank: u32, sampled: u32, counted: &[Counted]) -> GpuFile {
     let mut file = GpuFile { entries: vec![FileEntry::Sampled(sampled)], ..GpuFile::default() };
     let device = |rank: u32| format!("GPU-{}", rank / 2);

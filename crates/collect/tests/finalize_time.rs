@@ -4,7 +4,8 @@ use mpisee_collect::files::Files;
 use mpisee_collect::nodes::Nodes;
 use mpisee_profile::{FORMAT_VERSION, Profile, RunInfo};
 
-/// `finalize_s` in the profile that was written of a run with this time until then, with rows of each rank and with sums.
+/// `finalize_s` in the profile that was written of a run with this time until then, with rows of
+/// each rank and with sums.
 fn written(so_far_s: Option<f64>) -> [Option<f64>; 2] {
     let folder = tempfile::tempdir().unwrap();
     let mut run = RunInfo { format_version: FORMAT_VERSION, ranks: 4, ..RunInfo::default() };

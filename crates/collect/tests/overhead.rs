@@ -10,7 +10,8 @@ use std::mem::offset_of;
 
 const CALLS: u64 = 1000;
 
-/// The overhead of a rank with a thousand Barriers that measured `measured` of them, each of `ticks`, and `hidden` ticks for each.
+/// The overhead of a rank with a thousand Barriers that measured `measured` of them, each of
+/// `ticks`, and `hidden` ticks for each.
 fn overhead_of(measured: &[i64], hidden: i64) -> Overhead {
     overhead_with(measured, hidden, 0)
 }
@@ -59,7 +60,8 @@ fn recording_takes_no_longer_than_the_rank_ran() {
 
 #[test]
 fn calls_that_cost_the_same_leave_what_clocks_do_not_show() {
-    // Of the 7 ticks more than in a loop two thirds may have passed beside misses of the program's own.
+    // Of the 7 ticks more than in a loop two thirds may have passed beside misses of the program's
+    // own.
     let low_s = Seconds(28_266.0);
     let overhead = overhead_of(&[40; 8], 0);
     assert_eq!(overhead, Overhead { estimate_s: Seconds(40e3), low_s, high_s: Seconds(48e3), samples: 8 });

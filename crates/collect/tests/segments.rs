@@ -1,5 +1,5 @@
-//! Segments that are not what a writer makes: cut off, overwritten, or no segments at all. A reader in another
-//! process may find any of these; it says so, or takes what is there, and ends.
+//! Segments that are not what a writer makes: cut off, overwritten, or no segments at all. A reader
+//! in another process may find any of these; it says so, or takes what is there, and ends.
 
 use mpisee_collect::RankTables;
 use mpisee_collect::rank_tables::merge;

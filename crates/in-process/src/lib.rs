@@ -1,6 +1,6 @@
-//! Code that may run inside somebody else's process: a library that is preloaded leaves no trace in the program's threads
-//! ([`guards`]), finds what is loaded without loading anything ([`symbols`]), and reads stacks without calling into anything
-//! ([`native_frames`], [`python_frames`]).
+//! Code that may run inside somebody else's process: a library that is preloaded leaves no trace in
+//! the program's threads ([`guards`]), finds what is loaded without loading anything ([`symbols`]),
+//! and reads stacks without calling into anything ([`native_frames`], [`python_frames`]).
 
 pub mod guards;
 #[cfg(feature = "native-frames")]

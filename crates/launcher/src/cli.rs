@@ -54,13 +54,15 @@ pub enum CommandLine {
 pub struct Run {
     /// The name of the flavour, if it is not to be found out.
     pub flavour: Option<String>,
-    /// Options of the profiler, as the environment variables that they are; paths as `to_text` has them.
+    /// Options of the profiler, as the environment variables that they are; paths as `to_text` has
+    /// them.
     pub variables: Vec<(&'static str, String)>,
     /// The program as given.
     pub program: OsString,
     /// Its arguments.
     pub arguments: Vec<OsString>,
-    /// How often the program, which then is the whole command of the job, is to run; `None`: this process becomes it.
+    /// How often the program, which then is the whole command of the job, is to run; `None`: this
+    /// process becomes it.
     pub repeat: Option<u32>,
     /// True if an agent is to read the job in intervals while it runs.
     pub watch: bool,
@@ -89,7 +91,8 @@ pub fn parse() -> Result<CommandLine, Failure> {
 fn sentence(error: &clap::Error) -> String {
     let report = error.render().to_string();
     let lines = report.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
-    // One tip is on options for the program, which come after it; what clap ends with is said below, in our words.
+    // One tip is on options for the program, which come after it; what clap ends with is said
+    // below, in our words.
     let is_of_use = |line: &str| {
         !line.is_empty() && !line.starts_with("tip: to pass") && !line.starts_with("For more information")
     };

@@ -1,12 +1,13 @@
-//! Programs that are installed once per MPI, beside the profiler: the one for the MPI that started this process.
+//! Programs that are installed once per MPI, beside the profiler: the one for the MPI that started
+//! this process.
 
 use crate::choose::flavour_of_launcher;
 use crate::environment;
 use crate::flavours::{Flavour, Installation};
 use std::path::PathBuf;
 
-/// The program `name` of the flavour `wanted`, or of that for the launcher that started this process; a sentence where
-/// there is none.
+/// The program `name` of the flavour `wanted`, or of that for the launcher that started this
+/// process; a sentence where there is none.
 pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf, String> {
     let installation = Installation::find();
     let flavour = flavour_for_launcher(&installation, wanted)?;
@@ -22,7 +23,8 @@ pub fn program_for_launcher(name: &str, wanted: Option<&str>) -> Result<PathBuf,
     ))
 }
 
-/// The flavour `wanted`, or that for the launcher that started this process; a sentence where there is none.
+/// The flavour `wanted`, or that for the launcher that started this process; a sentence where there
+/// is none.
 pub fn flavour_for_launcher<'i>(
     installation: &'i Installation,
     wanted: Option<&str>,

@@ -59,15 +59,16 @@ pub enum Lacking {
     Unknown,
 }
 
-/// The programs that were seen without an MPI's library, by device and inode: the symbols of each are read once.
+/// The programs that were seen without an MPI's library, by device and inode: the symbols of each
+/// are read once.
 #[derive(Default)]
 pub struct Lookout {
     programs: HashMap<[u64; 2], Option<(Lacking, LinkedMpi)>>,
 }
 
 impl Lookout {
-    /// Looks at this process and those below it, up to the first of which it is known that it uses an MPI, or that nobody can
-    /// know; else one of which that is not seen.
+    /// Looks at this process and those below it, up to the first of which it is known that it uses
+    /// an MPI, or that nobody can know; else one of which that is not seen.
     pub fn look_below(&mut self, pid: u32) -> Option<Seen> {
         let mut processes = vec![pid];
         let mut next = 0;
@@ -111,7 +112,8 @@ impl Lookout {
                 (Lacking::Static, LinkedMpi::Unknown) => without(Lacking::Static, false),
                 _ => None,
             },
-            // Its libraries cannot be seen: sudo has as much, and only a process without children is of interest.
+            // Its libraries cannot be seen: sudo has as much, and only a process without children
+            // is of interest.
             Err(_) => {
                 let lacking = lacking_by_user(&read("status").ok()?).filter(|_| children(pid).is_empty())?;
                 without(lacking, false)
@@ -134,8 +136,8 @@ impl Lookout {
     }
 }
 
-/// Returns whether the first process of a container waits for none of the orphans that it adopts: those of earlier launchers are there
-/// still, and would become more.
+/// Returns whether the first process of a container waits for none of the orphans that it adopts:
+/// those of earlier launchers are there still, and would become more.
 pub fn first_keeps_zombies() -> bool {
     /// The number of the system's own name space, whose first process waits for all.
     const OF_SYSTEM: u64 = 0xefff_fffc;
@@ -149,7 +151,8 @@ pub fn first_keeps_zombies() -> bool {
         && children(1).into_iter().filter(is_of_launcher).nth(MOST - 1).is_some()
 }
 
-/// The folder of a process in `/proc`, or that of its first thread that runs: the first thread of all may have ended.
+/// The folder of a process in `/proc`, or that of its first thread that runs: the first thread of
+/// all may have ended.
 fn folder_of(pid: u32) -> PathBuf {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let has_ended = |folder: &Path| {
@@ -181,12 +184,12 @@ pub fn has_stderr_of_this(pid: u32) -> bool {
     }
 }
 
-/// Open MPI 4's daemon for a process without a launcher: it inherits the process's environment, ends soon after the process, and
-/// records nothing itself.
+/// Open MPI 4's daemon for a process without a launcher: it inherits the process's environment,
+/// ends soon after the process, and records nothing itself.
 const DAEMON: &[u8] = b"orted";
 
-/// Returns whether a process that may begin to record, or whose processes may, has the name of a standby's socket in that variable of the
-/// environment with which it was started.
+/// Returns whether a process that may begin to record, or whose processes may, has the name of a
+/// standby's socket in that variable of the environment with which it was started.
 pub fn is_known_to_any(variable: &str, socket: &str) -> bool {
     let begin = format!("{variable}=").into_bytes();
     let is_known = |environment: Vec<u8>| {
@@ -220,8 +223,8 @@ fn lacking_by(environment: &[u8]) -> Lacking {
     }
 }
 
-/// Why a process that may not be looked at has no profiler, by its `/proc/PID/status`. Nothing is known of one with our user: a program may
-/// forbid to look at it.
+/// Why a process that may not be looked at has no profiler, by its `/proc/PID/status`. Nothing is
+/// known of one with our user: a program may forbid to look at it.
 fn lacking_by_user(status: &[u8]) -> Option<Lacking> {
     let user = status.split(|&byte| byte == b'\n').find_map(|line| line.strip_prefix(b"Uid:"))?;
     let user = String::from_utf8_lossy(user);
@@ -289,7 +292,8 @@ mod tests {
         let mut command = std::process::Command::new("cat");
         let piped = std::process::Stdio::piped;
         let mut other = command.env("MPISEE_TEST", &value).stdin(piped()).stdout(piped()).spawn().unwrap();
-        // A process has no environment yet while its program is put in place. An answer comes after.
+        // A process has no environment yet while its program is put in place. An answer comes
+        // after.
         other.stdin.as_mut().unwrap().write_all(b"x").unwrap();
         other.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let is_found = is_known_to_any("MPISEE_TEST", &value);

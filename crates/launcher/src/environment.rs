@@ -1,4 +1,5 @@
-//! Finds the MPI whose launcher started this process, by its environment and the processes above it.
+//! Finds the MPI whose launcher started this process, by its environment and the processes above
+//! it.
 
 use crate::flavours::{Family, numbers};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// The MPI's library of one of these names: beside the launcher's programs, else in the folders of LD_LIBRARY_PATH.
+    /// The MPI's library of one of these names: beside the launcher's programs, else in the folders
+    /// of LD_LIBRARY_PATH.
     pub fn library(&self, names: &[&str]) -> Option<PathBuf> {
         let multiarch = format!("lib/{}-linux-gnu", std::env::consts::ARCH);
         let prefixes = self.folders.iter().filter_map(|folder| folder.parent());
@@ -60,7 +62,8 @@ fn ancestors() -> Vec<PathBuf> {
     programs
 }
 
-/// Returns whether a program is a part of an MPI's launcher. Those of a batch system serve every MPI, and lie beside none.
+/// Returns whether a program is a part of an MPI's launcher. Those of a batch system serve every
+/// MPI, and lie beside none.
 fn is_of_launcher(program: &Path) -> bool {
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let name = name.split('.').next().unwrap_or_default();
@@ -68,13 +71,15 @@ fn is_of_launcher(program: &Path) -> bool {
     NAMES.contains(&name) || name.starts_with("hydra_")
 }
 
-/// Finds out by variables which MPI's launcher this is. `None` if none has left a mark, or two have.
+/// Finds out by variables which MPI's launcher this is. `None` if none has left a mark, or two
+/// have.
 fn hint(variable: impl Fn(&str) -> Option<String>) -> Option<Hint> {
     let is_set = |name: &&str| variable(name).is_some();
     let open_mpi = ["OMPI_COMM_WORLD_SIZE"].into_iter().find(is_set);
     match (open_mpi, MPICH.into_iter().find(is_set)) {
         (Some(name), None) => {
-            // Open MPI 5 states its version; the runtime of its predecessors had settings of its own.
+            // Open MPI 5 states its version; the runtime of its predecessors had settings of its
+            // own.
             let version = match variable("OMPI_VERSION") {
                 Some(version) => numbers(version.trim_start_matches('v')),
                 None if is_set(&"OMPI_MCA_orte_launch") => vec![4],

@@ -49,8 +49,8 @@ pub enum Failure {
     Output(io::Error),
 }
 
-/// Writes one line in one piece: the ranks of a job share their stderr. A file beyond `RLIMIT_FSIZE` does not end this process, which
-/// is to become the program.
+/// Writes one line in one piece: the ranks of a job share their stderr. A file beyond
+/// `RLIMIT_FSIZE` does not end this process, which is to become the program.
 pub fn say(what: &dyn fmt::Display) {
     let _held = signals::hold([libc::SIGXFSZ]);
     let _ = io::stderr().write_all(format!("mpisee: {what}\n").as_bytes());

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// The library that is preloaded.
 pub const LIBRARY: &str = "libmpisee.so";
 
-/// The end of the names that MPICH's interface has: its own `libmpi`, Debian's `libmpich`, and Cray's `libmpi_gnu_91`.
+/// The end of the names that MPICH's interface has: its own `libmpi`, Debian's `libmpich`, and
+/// Cray's `libmpi_gnu_91`.
 const OF_MPICH: &str = ".so.12";
 
 /// The binary interfaces that MPI libraries have.
@@ -34,7 +35,8 @@ pub struct Flavour {
     pub family: Family,
     /// The name by which programs for this MPI need its library.
     pub soname: String,
-    /// The MPI library that it was built for; a name without a folder if that was on another machine.
+    /// The MPI library that it was built for; a name without a folder if that was on another
+    /// machine.
     pub library: PathBuf,
     /// The compiler wrapper by which it was built; empty if its description does not say.
     #[serde(default)]
@@ -52,7 +54,8 @@ impl Flavour {
         self.name.split('-').next().unwrap_or_default()
     }
 
-    /// Returns whether the MPI's compiler wrapper lies in one of these folders, as its launcher does.
+    /// Returns whether the MPI's compiler wrapper lies in one of these folders, as its launcher
+    /// does.
     pub fn is_of_folder(&self, folders: &[PathBuf]) -> bool {
         let own = self.mpicc.parent().and_then(|folder| folder.canonicalize().ok());
         own.is_some_and(|own| folders.contains(&own))

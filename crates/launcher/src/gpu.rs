@@ -1,5 +1,5 @@
-//! `--gpu` and `--gpu-copies`: whether what GPU kernels access, or the host copies, can be counted here, and what the program's
-//! environment needs for it.
+//! `--gpu` and `--gpu-copies`: whether what GPU kernels access, or the host copies, can be counted
+//! here, and what the program's environment needs for it.
 
 use mpisee_profile::options::{GpuBackend, Options};
 use std::ffi::{CStr, c_int, c_uint, c_void};
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The tracer, in a folder beside the flavours.
 const LIBRARY: &str = "gpu/libmpisee_gpu.so";
-/// The part of it that runs on the GPU, which exists if the installation was built with CUDA's compiler.
+/// The part of it that runs on the GPU, which exists if the installation was built with CUDA's
+/// compiler.
 const PATCHES: &str = "gpu/patches.fatbin";
 /// The backend that has NVBit, which is there if the installation was made with one.
 const NVBIT: &str = "gpu/libmpisee_gpu_nvbit.so";
@@ -15,7 +16,8 @@ const NVBIT: &str = "gpu/libmpisee_gpu_nvbit.so";
 const DISASSEMBLER: &str = "nvdisasm";
 /// The variable that names the library that CUDA's driver loads when a program initialises it.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
-/// Paths of the Sanitizer below the root of a CUDA toolkit, and below that of the packages in Python's index.
+/// Paths of the Sanitizer below the root of a CUDA toolkit, and below that of the packages in
+/// Python's index.
 const SANITIZER: [&str; 3] = [
     "compute-sanitizer/libsanitizer-public.so",
     "extras/compute-sanitizer/libsanitizer-public.so",
@@ -57,7 +59,8 @@ impl Setup<'_> {
         count_devices()?;
         let own = match self.options.gpu_backend {
             GpuBackend::Sanitizer => [("MPISEE_GPU_SANITIZER", text(&self.sanitizer()?))].to_vec(),
-            // NVBit would greet, and warn of what this tool does not do, beside what the program prints.
+            // NVBit would greet, and warn of what this tool does not do, beside what the program
+            // prints.
             GpuBackend::Nvbit => {
                 let silent = ["NOBANNER", "ACK_CTX_INIT_LIMITATION"].map(|name| (name, "1".to_owned()));
                 [("NVDISASM", text(&self.disassembler()?))].into_iter().chain(silent).collect()
@@ -66,7 +69,8 @@ impl Setup<'_> {
         Ok([(INJECTION, text(&library)), ("MPISEE_GPU", "on".to_owned())].into_iter().chain(own).collect())
     }
 
-    /// The same for copies and launches of the host. CUPTI is looked for once more in the program, which may load one.
+    /// The same for copies and launches of the host. CUPTI is looked for once more in the program,
+    /// which may load one.
     pub fn prepare_copies(&self) -> Result<Vec<(&'static str, String)>, String> {
         if self.options.gpu {
             return Err("--gpu and --gpu-copies exclude each other, because both have NVIDIA's tools watch \
@@ -107,7 +111,8 @@ impl Setup<'_> {
         Ok(places.find(|it| it.is_file()))
     }
 
-    /// Folders of Python's packages: of the environment that is active, of the first `python3` in PATH, and of the user.
+    /// Folders of Python's packages: of the environment that is active, of the first `python3` in
+    /// PATH, and of the user.
     fn packages(&self) -> Vec<PathBuf> {
         let active = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(self.variable).map(PathBuf::from);
         let path = (self.variable)("PATH").unwrap_or_default();
@@ -164,13 +169,15 @@ fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 
-/// Checks that the driver has a GPU, in a process of its own, since the driver opens files and starts threads.
+/// Checks that the driver has a GPU, in a process of its own, since the driver opens files and
+/// starts threads.
 fn count_devices() -> Result<(), String> {
     const NO_DRIVER: c_int = 2;
     // SAFETY: the launcher has one thread, so that the child may do anything.
     match unsafe { libc::fork() } {
         0 => {
-            // A tool that is named there, as our own of an mpisee around this one, is for the program.
+            // A tool that is named there, as our own of an mpisee around this one, is for the
+            // program.
             // SAFETY: the child has one thread.
             unsafe { std::env::remove_var(INJECTION) };
             let code = match ask_driver() {

@@ -81,7 +81,8 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
             folder: &installation.folder,
         }),
     }
-    // SAFETY: the closures make system calls only, and there is no other process to share memory with.
+    // SAFETY: the closures make system calls only, and there is no other process to share memory
+    // with.
     unsafe { command.pre_exec(signals::restorer()).pre_exec(standard_descriptors::closer()) };
     let why = command.exec();
     standby.iter().for_each(Standby::dismiss);
@@ -108,8 +109,8 @@ pub fn facts<'a>(
     }
 }
 
-/// Leaves a standby that says at the end why there is no profile, if this process is the one of its job that speaks. Without one, as
-/// where there may be no more processes, the program runs as well.
+/// Leaves a standby that says at the end why there is no profile, if this process is the one of its
+/// job that speaks. Without one, as where there may be no more processes, the program runs as well.
 fn stand_by(command: &mut Command, name: &OsStr, program: &Program) -> Option<Standby> {
     let is_rank = process::stated_rank().is_some();
     let outer = std::env::var_os(BEGIN_SOCKET);
@@ -119,7 +120,8 @@ fn stand_by(command: &mut Command, name: &OsStr, program: &Program) -> Option<St
     Some(standby)
 }
 
-/// The folder in which the user stands, and paths of the options from there: the program may change its working directory.
+/// The folder in which the user stands, and paths of the options from there: the program may change
+/// its working directory.
 fn paths_from_here(options: &Options) -> Vec<(&'static str, PathBuf)> {
     let Ok(here) = std::env::current_dir() else { return Vec::new() };
     let given = [("MPISEE_OUTPUT", &options.output), ("MPISEE_GPU_RECORDS", &options.gpu_records)];
@@ -231,8 +233,9 @@ fn without_effect(options: &Options) -> Vec<String> {
     all
 }
 
-/// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of them,
-/// every call would count twice. A sanitizer's runtime that insists on being first goes before the profiler.
+/// LD_PRELOAD with the profiler before what was there, and without another profiler: with two of
+/// them, every call would count twice. A sanitizer's runtime that insists on being first goes
+/// before the profiler.
 fn preload(libraries: &[&Path], arrangement: &Arrangement, before: &OsStr) -> OsString {
     let before = before.as_bytes().split(separates).filter(|entry| !entry.is_empty()).map(OsStr::from_bytes);
     let is_ours = |entry: &OsStr| {

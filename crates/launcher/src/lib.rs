@@ -1,8 +1,9 @@
 //! `mpisee PROGRAM`: runs a program with the profiler preloaded that fits the program's MPI.
 //!
-//! The launcher execs the program (same process, same descriptors), so that signals and the exit code are the program's
-//! own. If the program cannot be profiled, the launcher prints the reason, and the program runs anyway. With `--repeat` it stays,
-//! and runs the command of a whole job several times.
+//! The launcher execs the program (same process, same descriptors), so that signals and the exit
+//! code are the program's own. If the program cannot be profiled, the launcher prints the reason,
+//! and the program runs anyway. With `--repeat` it stays, and runs the command of a whole job
+//! several times.
 
 mod choose;
 mod cli;

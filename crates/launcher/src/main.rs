@@ -1,4 +1,5 @@
-//! `mpisee`; the library has all of it, so that manual pages can be made from the command line's definition.
+//! `mpisee`; the library has all of it, so that manual pages can be made from the command line's
+//! definition.
 
 fn main() -> std::process::ExitCode {
     mpisee::main()

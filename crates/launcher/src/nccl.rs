@@ -1,5 +1,5 @@
-//! Chooses whether NCCL's functions are interposed: by a library of its own, for programs that need NCCL alone. A program may look for
-//! NCCL by its symbols, and would find those of that library.
+//! Chooses whether NCCL's functions are interposed: by a library of its own, for programs that need
+//! NCCL alone. A program may look for NCCL by its symbols, and would find those of that library.
 
 use crate::program::ProgramKind;
 use mpisee_profile::options::{Nccl, Options};

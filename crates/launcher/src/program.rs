@@ -43,7 +43,8 @@ pub enum ProgramKind {
     Foreign,
     /// Run by an interpreter.
     Script,
-    /// A dynamic loader, which starts the program that its arguments name, as in bundles that bring their C library.
+    /// A dynamic loader, which starts the program that its arguments name, as in bundles that bring
+    /// their C library.
     Loader,
     /// A file that may be executed, but not read.
     Unreadable,
@@ -59,8 +60,8 @@ pub struct Needed {
 }
 
 impl Program {
-    /// Finds the program as `execvp` does and looks at it; `searches_here`: after PATH in the working directory, as Open MPI's launcher
-    /// does, and MPICH's does not.
+    /// Finds the program as `execvp` does and looks at it; `searches_here`: after PATH in the
+    /// working directory, as Open MPI's launcher does, and MPICH's does not.
     pub fn find(name: &OsStr, searches_here: bool) -> Result<Self, Failure> {
         let mut search = std::env::var_os("PATH").unwrap_or("/bin:/usr/bin".into());
         if searches_here {
@@ -125,7 +126,8 @@ fn launcher_in(script: &Path) -> Option<String> {
     words.find(|word| is_launcher(Path::new(word))).map(str::to_owned)
 }
 
-/// Returns whether executing the file changes the user, the group or the capabilities, so that the dynamic loader ignores LD_PRELOAD.
+/// Returns whether executing the file changes the user, the group or the capabilities, so that the
+/// dynamic loader ignores LD_PRELOAD.
 fn privileged(path: &Path, program: &Metadata) -> bool {
     let Ok(own) = Path::new("/proc/self").metadata() else { return false };
     let has = |bit: u32| program.mode() & bit == bit;
@@ -161,7 +163,8 @@ fn is_without_rights(path: &Path) -> bool {
     flags & libc::ST_NOSUID != 0
 }
 
-/// The dynamic loader that a program names; `None` for what has none, and for files that cannot be read.
+/// The dynamic loader that a program names; `None` for what has none, and for files that cannot be
+/// read.
 pub fn loader(program: &Path) -> Option<PathBuf> {
     let data = ReadCache::new(File::open(program).ok()?);
     let header = FileHeader64::<Endianness>::parse(&data).ok()?;
@@ -215,8 +218,9 @@ fn object_machine_is_ours(machine: u16) -> bool {
     }
 }
 
-/// Lists the libraries that the program's own dynamic loader would load: it has the rules for RPATH, LD_LIBRARY_PATH and its
-/// cache. Empty if it finds not all of them: the reason then comes from the loader when the program is started.
+/// Lists the libraries that the program's own dynamic loader would load: it has the rules for
+/// RPATH, LD_LIBRARY_PATH and its cache. Empty if it finds not all of them: the reason then comes
+/// from the loader when the program is started.
 fn needed(loader: &OsStr, program: &Path) -> io::Result<Vec<Needed>> {
     let listed = Command::new(loader)
         .arg("--list")

@@ -1,10 +1,11 @@
-//! AddressSanitizer's shared runtime, which ends a program at its start if another library comes before it.
+//! AddressSanitizer's shared runtime, which ends a program at its start if another library comes
+//! before it.
 //!
-//! It wants to be the first that defines `malloc`, and insists on coming before every library. The profiler defines
-//! nothing of the C library, so that their order does not matter: the runtime is ordered not to insist. Preloading it
-//! before the profiler would do, too, but reach the program's children: of each shell it would report leaks.
-//! A runtime that cannot be ordered (GCC's before version 9) is preloaded nevertheless. The runtimes of the other
-//! sanitizers do not insist.
+//! It wants to be the first that defines `malloc`, and insists on coming before every library. The
+//! profiler defines nothing of the C library, so that their order does not matter: the runtime is
+//! ordered not to insist. Preloading it before the profiler would do, too, but reach the program's
+//! children: of each shell it would report leaks. A runtime that cannot be ordered (GCC's before
+//! version 9) is preloaded nevertheless. The runtimes of the other sanitizers do not insist.
 
 use crate::preload::can_be_preloaded;
 use crate::program::ProgramKind;

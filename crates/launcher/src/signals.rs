@@ -1,7 +1,7 @@
 //! The signals that this process was started with, so that the program starts with them.
 //!
-//! Rust ignores SIGPIPE before `main`, and on exec gives it its default and clears the mask. A launcher that
-//! started us with something else meant the program.
+//! Rust ignores SIGPIPE before `main`, and on exec gives it its default and clears the mask. A
+//! launcher that started us with something else meant the program.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,8 +12,8 @@ static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
 
 /// Runs before Rust's own start.
 #[used]
-// SAFETY: the section holds addresses of functions that the dynamic loader calls once, with arguments that
-// this one does not look at.
+// SAFETY: the section holds addresses of functions that the dynamic loader calls once, with
+// arguments that this one does not look at.
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = note_pipe;
 
@@ -27,7 +27,8 @@ extern "C" fn note_pipe() {
     PIPE_WAS_IGNORED.store(ignored, Ordering::Relaxed);
 }
 
-/// A function that restores the signal mask and the action of SIGPIPE, for the moment before the program begins.
+/// A function that restores the signal mask and the action of SIGPIPE, for the moment before the
+/// program begins.
 pub fn restorer() -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
     let mut mask = MaybeUninit::<libc::sigset_t>::zeroed();
     // SAFETY: nothing is set; the mask is written, and zeros are a valid one.
@@ -47,16 +48,17 @@ pub fn restorer() -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
     }
 }
 
-/// Leaves interrupts from the terminal to the commands that this process waits for, as a shell does; returns a function that gives a
-/// command the actions that there were, and ends it with this process.
+/// Leaves interrupts from the terminal to the commands that this process waits for, as a shell
+/// does; returns a function that gives a command the actions that there were, and ends it with this
+/// process.
 pub fn left_to_child() -> impl FnMut() -> io::Result<()> + Copy + Send + Sync + 'static {
     let found = [libc::SIGINT, libc::SIGQUIT].map(|signal| {
         // SAFETY: ignoring a signal runs no code of ours.
         (signal, unsafe { libc::signal(signal, libc::SIG_IGN) })
     });
     move || {
-        // SAFETY: all calls are async-signal-safe; the actions are those that this process was started with, which are the
-        // default or to ignore.
+        // SAFETY: all calls are async-signal-safe; the actions are those that this process was
+        // started with, which are the default or to ignore.
         unsafe {
             for (signal, action) in found {
                 libc::signal(signal, action);

@@ -1,6 +1,7 @@
 //! The first three descriptors, as this process was started with them.
 //!
-//! Rust opens `/dev/null` before `main` where one is closed, so that no file gets its number. The program is to start without it.
+//! Rust opens `/dev/null` before `main` where one is closed, so that no file gets its number. The
+//! program is to start without it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,8 +10,8 @@ static WAS_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 /// Runs before Rust's own start.
 #[used]
-// SAFETY: the section holds addresses of functions that the dynamic loader calls once, with arguments that
-// this one does not look at.
+// SAFETY: the section holds addresses of functions that the dynamic loader calls once, with
+// arguments that this one does not look at.
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = note_closed;
 

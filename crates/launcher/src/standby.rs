@@ -1,9 +1,11 @@
-//! Says at the end of the program why there is no profile, where no process with the profiler could say so.
+//! Says at the end of the program why there is no profile, where no process with the profiler could
+//! say so.
 //!
-//! A wrapper may unset or replace LD_PRELOAD, and a shell may end without its exit handlers. So the launcher leaves a process that waits
-//! until recording begins, and ends then, or until the program ends. It belongs to nobody: it is no child of the program, nor of its
-//! session, and of the program's descriptors it has stderr alone, as long as the program has. Where it cannot know whether there is a
-//! profile it is silent.
+//! A wrapper may unset or replace LD_PRELOAD, and a shell may end without its exit handlers. So the
+//! launcher leaves a process that waits until recording begins, and ends then, or until the program
+//! ends. It belongs to nobody: it is no child of the program, nor of its session, and of the
+//! program's descriptors it has stderr alone, as long as the program has. Where it cannot know
+//! whether there is a profile it is silent.
 
 use crate::descendants::{self, Lacking, Lookout, Seen, WithoutProfiler};
 use crate::failure;
@@ -15,9 +17,11 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 
-/// The first pause before a look at the program's processes; each is twice as long as the one before.
+/// The first pause before a look at the program's processes; each is twice as long as the one
+/// before.
 const FIRST_PAUSE_MS: i32 = 20;
-/// The longest pause. Who reads the stderr of a program that closes it waits for its end twice as long at most.
+/// The longest pause. Who reads the stderr of a program that closes it waits for its end twice as
+/// long at most.
 const LONGEST_PAUSE_MS: i32 = 500;
 
 /// A standby that waits.
@@ -72,7 +76,8 @@ impl Standby {
     }
 }
 
-/// Returns whether a process that lost its parent would be a child of the program, which may wait for all of its children.
+/// Returns whether a process that lost its parent would be a child of the program, which may wait
+/// for all of its children.
 fn adopts_orphans() -> bool {
     let mut is_reaper: c_int = 0;
     // SAFETY: the call writes to the number.
@@ -82,7 +87,8 @@ fn adopts_orphans() -> bool {
 
 /// Makes of a child a process of its own session, whose parent has ended.
 fn detach() {
-    // SAFETY: system calls without memory of ours; the process between ends without the handlers of the one that it was copied from.
+    // SAFETY: system calls without memory of ours; the process between ends without the handlers of
+    // the one that it was copied from.
     unsafe {
         libc::setsid();
         if libc::fork() != 0 {
@@ -145,7 +151,8 @@ fn wait(waiting: &Waiting, program: &Started) {
     loop {
         waiting.pause(pause_ms);
         let is_over = waiting.is_over();
-        // Those that are left may begin to record, or be the standby of another launcher, which speaks before it ends.
+        // Those that are left may begin to record, or be the standby of another launcher, which
+        // speaks before it ends.
         let is_last = is_over && !descendants::is_known_to_any(BEGIN_SOCKET, &waiting.name);
         if begin_socket::is_notified(&waiting.socket) {
             return;

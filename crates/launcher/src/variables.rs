@@ -59,7 +59,8 @@ extern "C" fn keep(line: *const u8, length: usize) {
 fn open(library: &Path, how: c_int) -> Result<*mut c_void, String> {
     let cannot = |why: &str| format!("cannot load '{}': {why}", library.display());
     let path = CString::new(library.as_os_str().as_bytes()).map_err(|_| cannot("its name has a zero"))?;
-    // SAFETY: the path ends in a zero; what the constructors of an MPI library do is as safe as in any of its programs.
+    // SAFETY: the path ends in a zero; what the constructors of an MPI library do is as safe as in
+    // any of its programs.
     let handle = unsafe { libc::dlopen(path.as_ptr(), how) };
     if handle.is_null() {
         // SAFETY: after an error there is a text, until the next call.
@@ -69,7 +70,8 @@ fn open(library: &Path, how: c_int) -> Result<*mut c_void, String> {
     Ok(handle)
 }
 
-/// The tables of performance and control variables, fitted to a terminal, and sentences on what is read and on events.
+/// The tables of performance and control variables, fitted to a terminal, and sentences on what is
+/// read and on events.
 fn listed(flavour: &str, lines: &[String], width: Option<usize>) -> String {
     let fields: Vec<Vec<&str>> = lines.iter().map(|line| line.split('\t').collect()).collect();
     let of = |kind: &'static str| fields.iter().filter(move |it| it[0] == kind && it.len() == 7);

@@ -1,7 +1,8 @@
 //! `--watch`: starts `mpisee-through agent` once on each node.
 //!
-//! The agent belongs to nobody: it is no child of the program, which may wait for its children, nor of its session, and has none of its
-//! descriptors, so that a launcher that waits for the end of pipes does not wait for it.
+//! The agent belongs to nobody: it is no child of the program, which may wait for its children, nor
+//! of its session, and has none of its descriptors, so that a launcher that waits for the end of
+//! pipes does not wait for it.
 
 use mpisee_profile::path_text::from_text;
 use std::io;
@@ -35,8 +36,8 @@ pub fn start(variables: &[(&'static str, String)]) -> Result<(), String> {
     started.map(drop).map_err(|error| format!("cannot start '{}': {error}", agent.display()))
 }
 
-/// A socket in Linux's abstract name space, if this process is the first of its job on the node that asks for it. The agent has it as long as
-/// it runs.
+/// A socket in Linux's abstract name space, if this process is the first of its job on the node
+/// that asks for it. The agent has it as long as it runs.
 fn first_of_node() -> io::Result<Option<UnixDatagram>> {
     let user = std::fs::metadata("/proc/self")?.uid();
     let job = mpisee_collect::process::job_to_launch();
@@ -48,11 +49,13 @@ fn first_of_node() -> io::Result<Option<UnixDatagram>> {
     }
 }
 
-/// A function that makes of a child a process of its own session, whose parent has ended, with the descriptor `kept` and the first three.
+/// A function that makes of a child a process of its own session, whose parent has ended, with the
+/// descriptor `kept` and the first three.
 fn detacher(kept: RawFd) -> impl FnMut() -> io::Result<()> + Send + Sync + 'static {
     let open = open_descriptors();
     move || {
-        // SAFETY: all calls are async-signal-safe and take numbers; the parent between leaves without running any code of others.
+        // SAFETY: all calls are async-signal-safe and take numbers; the parent between leaves
+        // without running any code of others.
         unsafe {
             if libc::setsid() < 0 {
                 return Err(io::Error::last_os_error());

@@ -33,8 +33,9 @@ fn make_recorded<F: FnOnce() -> c_int>(hook: NcclHook, call: &NcclCall, make: F)
     unsafe { hook(call, take::<F>, (&raw mut make).cast()) }
 }
 
-/// Looks for the profiler when this library is loaded, as it is preloaded with it: a look-up takes the loader's lock, which another
-/// thread may have while a library's constructor waits for this call.
+/// Looks for the profiler when this library is loaded, as it is preloaded with it: a look-up takes
+/// the loader's lock, which another thread may have while a library's constructor waits for this
+/// call.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {

@@ -4,7 +4,8 @@
 
 #![allow(non_upper_case_globals, missing_docs)]
 #![allow(clippy::type_complexity)]
-// Every block below has the same ground: the type is that of the function in nccl.h, see tests/programs/gpu/nccl_functions.c.
+// Every block below has the same ground: the type is that of the function in nccl.h, see
+// tests/programs/gpu/nccl_functions.c.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use crate::symbol::{Lookup, Symbol};

@@ -9,8 +9,8 @@
     clippy::redundant_field_names,
     clippy::type_complexity
 )]
-// Every block below has the same ground: the arguments are the application's own, handed on unchanged to the
-// function that it called.
+// Every block below has the same ground: the arguments are the application's own, handed on
+// unchanged to the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use crate::call::call;

@@ -1,7 +1,8 @@
 //! How the functions of the program's own NCCL are found.
 //!
-//! The first of them that the program calls is looked up, and all others with it: each look-up takes the loader's lock, which a thread has
-//! while a library's constructor runs, and that may wait for a thread which calls NCCL.
+//! The first of them that the program calls is looked up, and all others with it: each look-up
+//! takes the loader's lock, which a thread has while a library's constructor runs, and that may
+//! wait for a thread which calls NCCL.
 
 use mpisee_in_process::guards::errno;
 use mpisee_in_process::symbols::{Address, Library};
@@ -59,18 +60,19 @@ impl<F: Copy> Symbol<F> {
 /// Where functions are looked up.
 #[derive(Clone, Copy)]
 enum Place {
-    /// The libraries after this one in the search order, as the program would find them without this library; the next one may be that of a
-    /// tool between.
+    /// The libraries after this one in the search order, as the program would find them without
+    /// this library; the next one may be that of a tool between.
     SearchOrder,
-    /// One that is in no search order, as Python loads PyTorch with its NCCL for itself. From then on all functions are those of this library,
-    /// since a communicator means nothing to another.
+    /// One that is in no search order, as Python loads PyTorch with its NCCL for itself. From then
+    /// on all functions are those of this library, since a communicator means nothing to another.
     Library(Library),
 }
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
 impl Lookup {
-    /// Looks for it, and where it is found for all others. A function that is missing there is looked for again when it is called.
+    /// Looks for it, and where it is found for all others. A function that is missing there is
+    /// looked for again when it is called.
     fn find(&self, all: &[&Lookup]) -> Option<Address> {
         let _errno = errno::keep();
         let (place, address) = place_of(self.name)?;

@@ -15,9 +15,11 @@ pub enum Backend {
     Put,
     /// `MPI_Get` by the destination, between post, start, complete and wait
     Get,
-    /// Copies from memory to memory by one of the two ranks, within a node (`MPI_Win_allocate_shared`)
+    /// Copies from memory to memory by one of the two ranks, within a node
+    /// (`MPI_Win_allocate_shared`)
     Shared,
-    /// Copies from GPU to GPU by one of the two ranks, within a node (`cuIpcOpenMemHandle`, `cuMemcpyDtoDAsync`)
+    /// Copies from GPU to GPU by one of the two ranks, within a node (`cuIpcOpenMemHandle`,
+    /// `cuMemcpyDtoDAsync`)
     Ipc,
     /// `ncclSend` and `ncclRecv`, a group of them for each step
     Nccl,

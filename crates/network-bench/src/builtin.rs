@@ -50,7 +50,8 @@ pub enum Exchange {
     Bi,
 }
 
-/// Groups of consecutive ranks, of which the first `active` of each take part: the paper's (n, g, k).
+/// Groups of consecutive ranks, of which the first `active` of each take part: the paper's (n, g,
+/// k).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
     /// n, the number of groups.
@@ -92,14 +93,16 @@ pub enum Builtin {
     AllToAll,
     /// From rank 0 to all, through a binomial tree, each of whose levels depends on the one before.
     Tree,
-    /// From the first rank of one group to the first of the next, in stripes through all ranks of both.
+    /// From the first rank of one group to the first of the next, in stripes through all ranks of
+    /// both.
     Stripe {
         /// The ranks of a group.
         size: u32,
         /// The backend of the steps within a group.
         within: Backend,
     },
-    /// A collective operation on each of these lists of ranks at the same time; on all ranks if there is none.
+    /// A collective operation on each of these lists of ranks at the same time; on all ranks if
+    /// there is none.
     Collective {
         /// The operation.
         collective: Collective,
@@ -346,7 +349,8 @@ fn ring(direction: Around, bytes: u64, ranks: u32, backend: Backend) -> Pattern 
     all.step("ring", backend)
 }
 
-/// As even a grid as there is: the prime factors of `ranks`, the largest first, each to the shortest dimension.
+/// As even a grid as there is: the prime factors of `ranks`, the largest first, each to the
+/// shortest dimension.
 pub fn grid(ranks: u32, dimensions: u32) -> Vec<u32> {
     let mut factors = Vec::new();
     let (mut rest, mut factor) = (ranks.max(1), 2);

@@ -65,8 +65,8 @@ impl Collective {
         Collective::ALL.iter().copied().filter(|collective| collective.nccl_name().is_some())
     }
 
-    /// The name of the same in results of NCCL: its function, or for those that older versions carry out by a group of messages, the
-    /// function of newer ones.
+    /// The name of the same in results of NCCL: its function, or for those that older versions
+    /// carry out by a group of messages, the function of newer ones.
     pub fn nccl_name(self) -> Option<&'static str> {
         use Collective::*;
         Some(match self {
@@ -82,18 +82,21 @@ impl Collective {
         })
     }
 
-    /// Returns whether members communicate with neighbours only: here those on a ring, to the left and to the right.
+    /// Returns whether members communicate with neighbours only: here those on a ring, to the left
+    /// and to the right.
     pub fn is_of_neighbours(self) -> bool {
         self >= Collective::NeighborAllgather
     }
 
-    /// Returns whether the operation computes: on numbers of 8, 4 or 1 bytes, the widest that divides the block.
+    /// Returns whether the operation computes: on numbers of 8, 4 or 1 bytes, the widest that
+    /// divides the block.
     pub fn reduces(self) -> bool {
         use Collective::*;
         matches!(self, Reduce | Allreduce | ReduceScatterBlock | ReduceScatter | Scan | Exscan)
     }
 
-    /// The number of blocks that a member hands over and gets, among `members`; of operations with a root, the root.
+    /// The number of blocks that a member hands over and gets, among `members`; of operations with
+    /// a root, the root.
     pub fn blocks(self, members: u64) -> (u64, u64) {
         use Collective::*;
         match self {
@@ -107,8 +110,8 @@ impl Collective {
         }
     }
 
-    /// The bytes that have to be moved at the least for blocks of `bytes`, over all members: the rule of the profile's
-    /// volumes (docs/explanation/bytes-and-times.md).
+    /// The bytes that have to be moved at the least for blocks of `bytes`, over all members: the
+    /// rule of the profile's volumes (docs/explanation/bytes-and-times.md).
     pub fn moved(self, bytes: u64, members: u64) -> u64 {
         use Collective::*;
         let blocks = match self {

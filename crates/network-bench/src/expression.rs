@@ -135,7 +135,8 @@ fn leading(text: &str, is_part: impl Fn(char) -> bool) -> &str {
     &text[..text.find(|letter: char| !is_part(letter)).unwrap_or(text.len())]
 }
 
-/// A word up to the first `-` that no letter follows or that a single letter precedes: `i-1` and `i-j` are subtractions.
+/// A word up to the first `-` that no letter follows or that a single letter precedes: `i-1` and
+/// `i-j` are subtractions.
 fn joined(word: &str) -> &str {
     let is_name = |parts: &[&str]| {
         parts.len() > 1

@@ -1,4 +1,5 @@
-//! `mpisee-bench`: becomes the program that is built for the MPI which started this process, or starts runs of it (`tune`).
+//! `mpisee-bench`: becomes the program that is built for the MPI which started this process, or
+//! starts runs of it (`tune`).
 
 use mpisee_bench::cli::{self, Settings, Stop, Task};
 use mpisee_bench::tune::{self, TuneArgs};
@@ -51,8 +52,8 @@ fn tune(args: &TuneArgs, settings: &Settings) -> ExitCode {
     }
 }
 
-/// How long a rank that says nothing stays, so that the launcher does not kill the one that speaks before it has: as
-/// soon as one rank has failed it ends the others.
+/// How long a rank that says nothing stays, so that the launcher does not kill the one that speaks
+/// before it has: as soon as one rank has failed it ends the others.
 const SILENCE: Duration = Duration::from_millis(300);
 
 fn unusable(why: &str) -> ExitCode {

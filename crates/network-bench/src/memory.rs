@@ -42,7 +42,8 @@ impl fmt::Display for MemoryKind {
     }
 }
 
-/// The kind of memory for a pattern: the one that was asked for, else the one that its backends need.
+/// The kind of memory for a pattern: the one that was asked for, else the one that its backends
+/// need.
 pub fn choose(pattern: &Pattern, asked: Option<MemoryKind>) -> Result<MemoryKind, String> {
     let of_gpus = pattern.steps.iter().find(|step| step.backend.is_of_gpus());
     let of_host = pattern.steps.iter().find(|step| step.needs_host_memory());
@@ -71,8 +72,9 @@ pub fn is_moved_by_mpi(pattern: &Pattern) -> bool {
     pattern.steps.iter().any(|step| by_messages(step) || step.has_mpi_collectives())
 }
 
-/// Bytes that the processes of this control group, of version 2, can still have before the group or one above it is at its limit; none if there is no
-/// limit. `of_process` is `/proc/self/cgroup`. The files that the kernel keeps in memory for them are not counted, since it drops these first.
+/// Bytes that the processes of this control group, of version 2, can still have before the group or
+/// one above it is at its limit; none if there is no limit. `of_process` is `/proc/self/cgroup`.
+/// The files that the kernel keeps in memory for them are not counted, since it drops these first.
 pub fn left_in_cgroup(of_process: &str, root: &Path) -> Option<u64> {
     let path = of_process.lines().find_map(|line| line.strip_prefix("0::/"))?;
     let folders = Path::new(path).ancestors().map(|below| root.join(below));

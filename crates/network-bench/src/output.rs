@@ -43,7 +43,8 @@ pub struct Measurement {
     /// Times of a part, on the rank that took longest.
     #[serde(flatten)]
     pub time: Summary,
-    /// The time of a part as a mean over the ranks that have a part in the pattern; the median of the repetitions.
+    /// The time of a part as a mean over the ranks that have a part in the pattern; the median of
+    /// the repetitions.
     pub ranks_mean_s: f64,
     /// Bytes per second, from the median.
     pub bytes_per_s: f64,

@@ -1,7 +1,8 @@
 //! Patterns: steps of messages and collective operations between ranks.
 //!
-//! Each rank has one piece of memory, its arena. A message copies bytes of its source's arena to its destination's; steps
-//! depend on each other where they touch the same bytes. Collective operations have buffers of their own.
+//! Each rank has one piece of memory, its arena. A message copies bytes of its source's arena to
+//! its destination's; steps depend on each other where they touch the same bytes. Collective
+//! operations have buffers of their own.
 
 use crate::backend::Backend;
 use crate::collective::Collective;
@@ -96,7 +97,8 @@ impl Step {
         self.collectives.iter().find(|call| call.members.contains(&rank))
     }
 
-    /// The members of its collective operations, and whether they communicate with neighbours: steps that have the same share communicators.
+    /// The members of its collective operations, and whether they communicate with neighbours:
+    /// steps that have the same share communicators.
     pub fn membership(&self) -> Vec<(&[u32], bool)> {
         self.collectives.iter().map(|call| (&call.members[..], call.collective.is_of_neighbours())).collect()
     }
@@ -126,7 +128,8 @@ impl Step {
         self.backend == Backend::Shared && !self.messages.is_empty()
     }
 
-    /// Returns whether what the step does to a rank's arena can be done together with what `later` does.
+    /// Returns whether what the step does to a rank's arena can be done together with what `later`
+    /// does.
     pub fn is_independent_of(&self, later: &Step, rank: u32) -> bool {
         let collective = self.collective_of(rank).is_some() || later.collective_of(rank).is_some();
         // An empty message orders steps as one of a byte does.
@@ -169,11 +172,12 @@ impl fmt::Display for Fault {
 /// The largest message: counts of MPI functions are C's `int`.
 pub const LARGEST_MESSAGE: u64 = i32::MAX as u64;
 
-/// Messages of a rank in a step at the most, each of its times counted: MPI has a request for each, and MPICH ends the program when it has made
-/// 2^18.
+/// Messages of a rank in a step at the most, each of its times counted: MPI has a request for each,
+/// and MPICH ends the program when it has made 2^18.
 pub const MOST_MESSAGES: u64 = 1 << 17;
 
-/// Windows of one-sided steps and communicators of collective operations that a pattern may need: MPICH has 2048 of both in all.
+/// Windows of one-sided steps and communicators of collective operations that a pattern may need:
+/// MPICH has 2048 of both in all.
 pub const MOST_COMMUNICATORS: usize = 1800;
 
 impl Pattern {
@@ -201,7 +205,8 @@ impl Pattern {
         spans.map(|(_, end)| end).max().unwrap_or(0)
     }
 
-    /// The bytes of the buffers that a rank needs for collective operations, each of which has its own: what all hand over and get.
+    /// The bytes of the buffers that a rank needs for collective operations, each of which has its
+    /// own: what all hand over and get.
     pub fn collective_buffers(&self, rank: u32) -> (u64, u64) {
         let calls = self.steps.iter().filter_map(|step| step.collective_of(rank));
         calls.fold((0, 0), |sum: (u64, u64), call| {
@@ -211,8 +216,8 @@ impl Pattern {
         })
     }
 
-    /// The names of the backends that carry its messages, `isend+put`; where there are none, `collective` or `nccl`, by what its
-    /// first collective operation is carried out.
+    /// The names of the backends that carry its messages, `isend+put`; where there are none,
+    /// `collective` or `nccl`, by what its first collective operation is carried out.
     pub fn backends(&self) -> String {
         let mut names: Vec<&str> = Vec::new();
         for step in self.steps.iter().filter(|step| !step.messages.is_empty()) {
@@ -231,7 +236,8 @@ impl Pattern {
         names.join("+")
     }
 
-    /// Checks that the pattern can be carried out on so many ranks, and that its result does not depend on chance.
+    /// Checks that the pattern can be carried out on so many ranks, and that its result does not
+    /// depend on chance.
     pub fn check(&self, ranks: u32) -> Result<(), Fault> {
         if self.steps.iter().all(|step| step.messages.is_empty() && step.collectives.is_empty()) {
             let what = "there is no message and no collective operation".to_owned();
@@ -246,7 +252,8 @@ impl Pattern {
         self.check_communicators()
     }
 
-    /// The number of communicators for collective operations by MPI: steps of the same members share theirs, and those of neighbours are made beside.
+    /// The number of communicators for collective operations by MPI: steps of the same members
+    /// share theirs, and those of neighbours are made beside.
     fn communicators(&self) -> usize {
         let of_mpi = self.steps.iter().filter(|step| step.has_mpi_collectives());
         let all: HashMap<_, _> = of_mpi.map(|step| (step.membership(), step.has_rings())).collect();

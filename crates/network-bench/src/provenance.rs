@@ -80,8 +80,8 @@ pub fn after(pattern: &Pattern, ranks: u32) -> Vec<Arena> {
     arenas
 }
 
-/// The byte that a rank's arena has at an offset before the pattern runs. Neighbouring bytes, and the same offsets of
-/// neighbouring ranks, differ without a period that a mix-up could hide in.
+/// The byte that a rank's arena has at an offset before the pattern runs. Neighbouring bytes, and
+/// the same offsets of neighbouring ranks, differ without a period that a mix-up could hide in.
 pub fn byte(rank: u32, offset: u64) -> u8 {
     let mut mixed = offset ^ (u64::from(rank) << 40);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -113,7 +113,8 @@ mod tests {
 
     const RANKS: u32 = 4;
 
-    /// Steps of messages with small offsets, of which those that conflict within their step are left out.
+    /// Steps of messages with small offsets, of which those that conflict within their step are
+    /// left out.
     fn patterns() -> impl Strategy<Value = Pattern> {
         let message = (0..RANKS, 0..RANKS, 0..12_u64, 0..24_u64, 0..24_u64).prop_map(
             |(source, destination, bytes, source_offset, destination_offset)| Message {
@@ -224,7 +225,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes first where the schedule leaves it open, the arenas are the same, and no rank waits for ever.
+        /// Whatever comes first where the schedule leaves it open, the arenas are the same, and no
+        /// rank waits for ever.
         #[test]
         fn every_order_of_events_leaves_the_expected_bytes(
             pattern in patterns(),

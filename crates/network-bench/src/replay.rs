@@ -1,5 +1,6 @@
-//! The plan by which a profile is replayed: for each family of communicators its collective operations by size class, and its
-//! messages, on the same ranks and as long as in the program on average.
+//! The plan by which a profile is replayed: for each family of communicators its collective
+//! operations by size class, and its messages, on the same ranks and as long as in the program on
+//! average.
 
 use crate::backend::Backend;
 use crate::builtin::Places;
@@ -29,7 +30,8 @@ pub struct Plan {
     pub items: Vec<Item>,
     /// The operations that are not replayed, with the reason and the time of all ranks in them.
     pub left_out: Vec<LeftOut>,
-    /// Calls of NCCL of all ranks, which are not replayed. The host's time in them is not that of communication, and is in no time of the plan.
+    /// Calls of NCCL of all ranks, which are not replayed. The host's time in them is not that of
+    /// communication, and is in no time of the plan.
     pub nccl_calls: u64,
     /// The time of all ranks in communication, in seconds.
     pub time_s: f64,
@@ -86,7 +88,8 @@ pub struct Sent {
     pub count: u64,
 }
 
-/// A pattern of a replay. The time of all ranks in a call is the sum over the patterns of their times of all ranks, each times its weight.
+/// A pattern of a replay. The time of all ranks in a call is the sum over the patterns of their
+/// times of all ranks, each times its weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Weighted {
     /// The pattern.
@@ -102,7 +105,8 @@ const COVERED: f64 = 0.99;
 const MOST_IN_TURN: u64 = 32;
 
 impl Plan {
-    /// Sentences on what is left out: on each operation that takes a thousandth of the time, and on all others together.
+    /// Sentences on what is left out: on each operation that takes a thousandth of the time, and on
+    /// all others together.
     pub fn left_out_text(&self) -> String {
         let percent = |time_s: f64| 100.0 * time_s / self.time_s.max(f64::MIN_POSITIVE);
         let (named, others): (Vec<&LeftOut>, Vec<&LeftOut>) =
@@ -154,8 +158,9 @@ impl Item {
         LeftOut { family: self.family, call: self.call, reason, time_s: self.time_s }
     }
 
-    /// The patterns with all communicators at once, or with one of them alone: one of a collective operation; of messages one for all pairs
-    /// of ranks with numbers of messages that are not too different, since one pattern cannot have a message from here and thousands from there.
+    /// The patterns with all communicators at once, or with one of them alone: one of a collective
+    /// operation; of messages one for all pairs of ranks with numbers of messages that are not too
+    /// different, since one pattern cannot have a message from here and thousands from there.
     pub fn patterns(&self, alone: Option<usize>) -> Vec<Weighted> {
         let is_in_it = |at: &usize| alone.is_none_or(|one| one == *at);
         let at = (0..self.comms.len()).filter(is_in_it);
@@ -193,12 +198,14 @@ impl Item {
 
 /// Communicators of a family that are measured alone, at the most.
 const MOST_ALONE: usize = 8;
-/// Numbers of messages, or their bytes, of which the larger one is less than this many times the smaller one are alike.
+/// Numbers of messages, or their bytes, of which the larger one is less than this many times the
+/// smaller one are alike.
 const ALIKE: f64 = 1.25;
 
 impl Item {
-    /// The communicators to measure alone, and the part of the calls, or of the messages, for which each stands: one of those that have as many
-    /// members, and about as many messages with about as many bytes; the one with most time if it is among them.
+    /// The communicators to measure alone, and the part of the calls, or of the messages, for which
+    /// each stands: one of those that have as many members, and about as many messages with about
+    /// as many bytes; the one with most time if it is among them.
     pub fn measured_alone(&self) -> Vec<(usize, f64)> {
         let others = (0..self.comms.len()).filter(|&at| at != self.busiest);
         let mut alone: Vec<(usize, f64)> = Vec::new();
@@ -215,7 +222,8 @@ impl Item {
         alone
     }
 
-    /// The members of a communicator, its calls (as many as members, or its messages), and the bytes of messages.
+    /// The members of a communicator, its calls (as many as members, or its messages), and the
+    /// bytes of messages.
     fn size_of(&self, at: usize) -> [u64; 3] {
         let members = self.comms[at].1.len() as u64;
         match self.messages.get(at) {
@@ -237,7 +245,8 @@ impl Item {
     }
 }
 
-/// The pairs of ranks, those together whose numbers of messages are not more than [`MOST_IN_TURN`] times each other's.
+/// The pairs of ranks, those together whose numbers of messages are not more than [`MOST_IN_TURN`]
+/// times each other's.
 fn classes(mut sent: Vec<Sent>) -> Vec<Vec<Sent>> {
     let mut order: Vec<u64> = sent.iter().map(|it| it.count).collect();
     order.sort_unstable();
@@ -256,8 +265,8 @@ fn classes(mut sent: Vec<Sent>) -> Vec<Vec<Sent>> {
     classes
 }
 
-/// The number of turns in which a class sends all of its messages, so that each turn has whole ones: as many of each pair as are nearest to its
-/// part, with [`MOST_IN_TURN`] at the most.
+/// The number of turns in which a class sends all of its messages, so that each turn has whole
+/// ones: as many of each pair as are nearest to its part, with [`MOST_IN_TURN`] at the most.
 fn turns(class: &[Sent]) -> f64 {
     let least = class.iter().map(|it| it.count).min().unwrap_or(1) as f64;
     let most = class.iter().map(|it| it.count).max().unwrap_or(1) as f64;
@@ -279,7 +288,8 @@ struct Sum {
     calls: u64,
     bytes: u64,
     time_s: f64,
-    /// The instances times the blocks that one has of an alltoall, or that are moved of a broadcast.
+    /// The instances times the blocks that one has of an alltoall, or that are moved of a
+    /// broadcast.
     blocks: f64,
     by_comm: BTreeMap<String, f64>,
 }
@@ -383,7 +393,8 @@ fn planned(profile: &Profile) -> Result<Plan, ProfileError> {
     })
 }
 
-/// The items without those that no pattern can have, as blocks of more bytes than C's `int` counts; these are left out, with the reason.
+/// The items without those that no pattern can have, as blocks of more bytes than C's `int` counts;
+/// these are left out, with the reason.
 fn that_can_be_replayed(items: Vec<Item>, ranks: u32, left_out: &mut Vec<LeftOut>) -> Vec<Item> {
     let mut kept = Vec::new();
     for item in items {
@@ -395,7 +406,8 @@ fn that_can_be_replayed(items: Vec<Item>, ranks: u32, left_out: &mut Vec<LeftOut
     kept
 }
 
-/// The items that are replayed of all, which come by falling time; the others are left out, with the reason.
+/// The items that are replayed of all, which come by falling time; the others are left out, with
+/// the reason.
 fn keep(items: Vec<Item>, time_s: f64, left_out: &mut Vec<LeftOut>) -> Vec<Item> {
     let mut covered_s = 0.0;
     let mut kept = Vec::new();
@@ -478,7 +490,8 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     }
 }
 
-/// The treatment of a row whose call may complete requests, where these are not those of messages alone.
+/// The treatment of a row whose call may complete requests, where these are not those of messages
+/// alone.
 fn not_of_messages(row: &CallRow, requests: &HashMap<(String, u32), Requests>) -> Option<Treatment> {
     let of = requests.get(&(row.comm.clone(), row.rank)).filter(|of| of.others)?;
     let why = match of.messages {

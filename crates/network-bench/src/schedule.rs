@@ -1,16 +1,21 @@
 //! The order of one rank's actions: it starts each step as soon as the data allow.
 //!
-//! A rank waits for a step of its own only where a later one touches the same bytes of its arena, and at the end; there is
-//! no barrier between steps. With `put` and `get`, others wait for a rank, too: `MPI_Win_wait` of a target returns when the origins have
-//! called `MPI_Win_complete`. So a rank completes the accesses that it has under way before it does anything for a later step that may
-//! block: `MPI_Win_start`, which may wait for the targets' posts, a collective operation, or waiting.
+//! A rank waits for a step of its own only where a later one touches the same bytes of its arena,
+//! and at the end; there is no barrier between steps. With `put` and `get`, others wait for a rank,
+//! too: `MPI_Win_wait` of a target returns when the origins have called `MPI_Win_complete`. So a
+//! rank completes the accesses that it has under way before it does anything for a later step that
+//! may block: `MPI_Win_start`, which may wait for the targets' posts, a collective operation, or
+//! waiting.
 //!
-//! This cannot hang. Say that all ranks which have something left to do are blocked, and take the earliest step t for which one is. It
-//! needs of another rank q either that q begins t (posts, starts a message, comes to the collective), or that q completes its accesses of t. Before
-//! q begins t, it does nothing but what belongs to earlier steps, so it would be blocked for one of these, against the choice of t; having begun
-//! t, it has posted and started its messages, which does not block, before anything of t that does. And if the accesses of t are still to be completed, q is not
-//! blocked for a later step, before which it would have completed them; for t itself it is blocked by `MPI_Win_start` or a collective operation at
-//! the most, that is, by ranks which have still to begin t, which the first case rules out.
+//! This cannot hang. Say that all ranks which have something left to do are blocked, and take the
+//! earliest step t for which one is. It needs of another rank q either that q begins t (posts,
+//! starts a message, comes to the collective), or that q completes its accesses of t. Before q
+//! begins t, it does nothing but what belongs to earlier steps, so it would be blocked for one of
+//! these, against the choice of t; having begun t, it has posted and started its messages, which
+//! does not block, before anything of t that does. And if the accesses of t are still to be
+//! completed, q is not blocked for a later step, before which it would have completed them; for t
+//! itself it is blocked by `MPI_Win_start` or a collective operation at the most, that is, by ranks
+//! which have still to begin t, which the first case rules out.
 
 use crate::backend::Backend;
 use crate::pattern::{Pattern, Step};
@@ -22,11 +27,13 @@ pub enum Action {
     Start(usize),
     /// Complete what this rank puts or gets in a step, without waiting for what others do.
     Complete(usize),
-    /// Wait for the messages of a step; what this rank puts or gets in it is completed first, if it is not yet.
+    /// Wait for the messages of a step; what this rank puts or gets in it is completed first, if it
+    /// is not yet.
     Wait(usize),
 }
 
-/// Returns whether the rank accesses the memory of others in a step, so that their wait needs its completion.
+/// Returns whether the rank accesses the memory of others in a step, so that their wait needs its
+/// completion.
 fn accesses(step: &Step, rank: u32) -> bool {
     step.messages.iter().any(|message| match step.backend {
         Backend::Put => message.source == rank,

@@ -1,9 +1,11 @@
-//! The backends of one node, `shared` and `ipc`: where its ranks have what they share, and which rank of a message copies its bytes.
+//! The backends of one node, `shared` and `ipc`: where its ranks have what they share, and which
+//! rank of a message copies its bytes.
 //!
-//! Each rank of a node has a segment of one shared window: a slot for each message that the rank gets, then its arena, which with `ipc` is
-//! in the memory of its GPU instead. By the slot
-//! the two ranks of a message agree on who copies. Both announce that they have started the step, which never blocks, so that a rank
-//! which waits for the message depends on nothing but the other rank's start, as with the other backends.
+//! Each rank of a node has a segment of one shared window: a slot for each message that the rank
+//! gets, then its arena, which with `ipc` is in the memory of its GPU instead. By the slot the two
+//! ranks of a message agree on who copies. Both announce that they have started the step, which
+//! never blocks, so that a rank which waits for the message depends on nothing but the other rank's
+//! start, as with the other backends.
 
 use crate::backend::Backend;
 use crate::pattern::Pattern;
@@ -18,7 +20,8 @@ pub const PAGE: u64 = 4096;
 /// Where slots and arenas are in the segments of all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// By step and message, the place of the slot in the segment of the destination; nothing for steps of other backends.
+    /// By step and message, the place of the slot in the segment of the destination; nothing for
+    /// steps of other backends.
     slots: Vec<Vec<u64>>,
     /// By rank, the bytes of its slots.
     slot_bytes: Vec<u64>,
@@ -27,7 +30,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a pattern that [`Pattern::check`] accepts, for `shared` or `ipc`; `None` if it has no messages of this backend.
+    /// The layout of a pattern that [`Pattern::check`] accepts, for `shared` or `ipc`; `None` if it
+    /// has no messages of this backend.
     pub fn of(pattern: &Pattern, ranks: u32, backend: Backend) -> Option<Layout> {
         let mut slot_bytes = vec![0; ranks as usize];
         let mut slots = Vec::new();
@@ -61,7 +65,8 @@ impl Layout {
     }
 }
 
-/// Checks that both ranks of each message of this backend are on one node. `nodes` has the node of each rank.
+/// Checks that both ranks of each message of this backend are on one node. `nodes` has the node of
+/// each rank.
 pub fn check_nodes(pattern: &Pattern, backend: Backend, nodes: &[i64]) -> Result<(), String> {
     for step in pattern.steps.iter().filter(|step| step.backend == backend) {
         let is_apart = |source: u32, destination: u32| nodes[source as usize] != nodes[destination as usize];
@@ -77,8 +82,8 @@ pub fn check_nodes(pattern: &Pattern, backend: Backend, nodes: &[i64]) -> Result
     Ok(())
 }
 
-/// The phases of a message in one run of a pattern. A slot goes on with the next run's after the last, so that nothing is reset
-/// between runs.
+/// The phases of a message in one run of a pattern. A slot goes on with the next run's after the
+/// last, so that nothing is reset between runs.
 const PHASES: u64 = 4;
 /// Both ranks have started the step, and none copies.
 const READY: u64 = 2;
@@ -99,12 +104,14 @@ impl<'s> Handshake<'s> {
         Handshake { slot, before: run * PHASES }
     }
 
-    /// Announces that this rank has started the step: a source's bytes may be read from now on, a destination's written.
+    /// Announces that this rank has started the step: a source's bytes may be read from now on, a
+    /// destination's written.
     pub fn announce(self) {
         self.slot.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Returns whether the bytes have arrived. Copies them by `copy`, if both ranks have started the step and the other one does not copy.
+    /// Returns whether the bytes have arrived. Copies them by `copy`, if both ranks have started
+    /// the step and the other one does not copy.
     pub fn complete(self, copy: impl FnOnce()) -> bool {
         if self.is_complete() {
             return true;
@@ -119,16 +126,17 @@ impl<'s> Handshake<'s> {
 
     /// Returns whether the bytes have arrived.
     pub fn is_complete(self) -> bool {
-        // Acquire: the copy happened before its end. A run's end lets the other rank start the next run at once, but not complete it.
+        // Acquire: the copy happened before its end. A run's end lets the other rank start the next
+        // run at once, but not complete it.
         self.slot.load(Ordering::Acquire) >= self.before + PHASES
     }
 
-    /// Returns whether this rank is to copy the bytes now, and then to [`finish`](Self::finish): both ranks have started the step, and the
-    /// other one does not copy.
+    /// Returns whether this rank is to copy the bytes now, and then to [`finish`](Self::finish):
+    /// both ranks have started the step, and the other one does not copy.
     pub fn claim(self) -> bool {
         let (ready, claimed) = (self.before + READY, self.before + CLAIMED);
-        // Acquire: what both ranks did before they announced their starts happened before the copy. Most looks find nothing to claim,
-        // and leave the cache line to the other rank.
+        // Acquire: what both ranks did before they announced their starts happened before the copy.
+        // Most looks find nothing to claim, and leave the cache line to the other rank.
         self.slot.load(Ordering::Relaxed) == ready
             && self.slot.compare_exchange(ready, claimed, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }

@@ -1,5 +1,5 @@
-//! One run of a replay under one setting of the MPI: what `mpisee-bench tune` asks of the ranks that it starts, and what they
-//! report.
+//! One run of a replay under one setting of the MPI: what `mpisee-bench tune` asks of the ranks
+//! that it starts, and what they report.
 
 use crate::replay::Item;
 use mpisee_profile::network::NetworkMpi;
@@ -34,7 +34,8 @@ pub struct Report {
     pub times_s: Vec<f64>,
     /// The control variables, which have the same value on all ranks.
     pub variables: Vec<Variable>,
-    /// The tree by which MPICH's library selects algorithms, as JSON, if it was asked for and found.
+    /// The tree by which MPICH's library selects algorithms, as JSON, if it was asked for and
+    /// found.
     pub selection: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! Buffers of collective operations: what members hand over in a verification, and what they have to get.
+//! Buffers of collective operations: what members hand over in a verification, and what they have
+//! to get.
 
 use crate::collective::Collective;
 use crate::provenance::byte;
@@ -69,7 +70,8 @@ impl View {
         self.member == self.root
     }
 
-    /// Bytes that the member hands over and gets; where there is a root, as far as it is the root that does.
+    /// Bytes that the member hands over and gets; where there is a root, as far as it is the root
+    /// that does.
     pub fn buffers(&self) -> (u64, u64) {
         use Collective::*;
         let (given, got) = self.collective.blocks(self.members.into());
@@ -144,8 +146,9 @@ impl View {
             Exscan => self.sums(0..member, 0),
             NeighborAllgather | NeighborAllgatherv => self.blocks_of([(left, 0), (right, 0)]),
             NeighborAlltoall | NeighborAlltoallv | NeighborAlltoallw => {
-                // Each sends its first block to the left. On a ring of one or two, where left and right are one, MPIs
-                // before the standard's version 4 may have the blocks in either order.
+                // Each sends its first block to the left. On a ring of one or two, where left and
+                // right are one, MPIs before the standard's version 4 may have the blocks in either
+                // order.
                 let swapped = members <= 2 && got == self.blocks_of([(left, 0), (right, 1)]);
                 return swapped || got == self.blocks_of([(left, 1), (right, 0)]);
             }
@@ -167,7 +170,8 @@ mod tests {
         for &collective in Collective::ALL.iter().filter(|&&it| it != Collective::Barrier) {
             for member in 0..4 {
                 let view = view(collective, member, 24);
-                // The root of a broadcast has what it sends; the first of an exclusive scan gets nothing.
+                // The root of a broadcast has what it sends; the first of an exclusive scan gets
+                // nothing.
                 let has_all = view.buffers().1 == 0
                     || collective == Collective::Bcast && view.is_root()
                     || collective == Collective::Exscan && member == 0;

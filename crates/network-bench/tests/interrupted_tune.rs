@@ -1,4 +1,5 @@
-//! `mpisee-bench tune` that is interrupted, or some of whose runs fail: what was there before is there after, and nothing else.
+//! `mpisee-bench tune` that is interrupted, or some of whose runs fail: what was there before is
+//! there after, and nothing else.
 
 use mpisee_bench::trial::{Report, Variable};
 use serde_json::Value;
@@ -61,8 +62,9 @@ fn an_earlier_result_is_kept_and_no_folder_is_left() {
     }
 }
 
-/// A launcher whose MPI has two algorithms for MPI_Bcast beside its own choice, one of which takes half of the time and one twice as long.
-/// `before` is done in each of its runs, which `$runs` counts.
+/// A launcher whose MPI has two algorithms for MPI_Bcast beside its own choice, one of which takes
+/// half of the time and one twice as long. `before` is done in each of its runs, which `$runs`
+/// counts.
 fn launcher(before: &str) -> String {
     const ALGORITHM: &str = "MPIR_CVAR_BCAST_INTRA_ALGORITHM";
     let description = "How to broadcast\nauto - as MPICH chooses\nbinomial - a tree\nring - a ring";

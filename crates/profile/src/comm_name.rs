@@ -96,9 +96,9 @@ impl CommName {
         Some(CommName { root: self.root, steps: before.into(), size: None })
     }
 
-    /// Returns whether the name stands for one communicator of each process: `S` and its descendants. A communicator
-    /// that a process alone made with processes which it spawned or connected to, `S_p1.3`, is a communicator of its
-    /// own.
+    /// Returns whether the name stands for one communicator of each process: `S` and its
+    /// descendants. A communicator that a process alone made with processes which it spawned or
+    /// connected to, `S_p1.3`, is a communicator of its own.
     pub fn is_one_per_process(&self) -> bool {
         self.root == Root::Itself && self.steps.iter().all(|step| step.letter != b'p')
     }
@@ -108,14 +108,15 @@ impl CommName {
         matches!(self.root, Root::Nccl(_))
     }
 
-    /// Returns whether it names a row that stands for like communicators: `W_s1001+.0`, the 1001st from `W` and all
-    /// with the same members after it, or `W_s+`, those whose members changed too often.
+    /// Returns whether it names a row that stands for like communicators: `W_s1001+.0`, the 1001st
+    /// from `W` and all with the same members after it, or `W_s+`, those whose members changed too
+    /// often.
     pub fn is_shared_row(&self) -> bool {
         matches!(self.last(), Some(Made::Changing | Made::Numbered { is_shared: true, .. }))
     }
 
-    /// Returns whether it names a row that stands for communicators of different members, `W_s+`: the row's members are
-    /// all processes that were in one of them.
+    /// Returns whether it names a row that stands for communicators of different members, `W_s+`:
+    /// the row's members are all processes that were in one of them.
     pub fn is_of_changing_members(&self) -> bool {
         self.last() == Some(Made::Changing)
     }
@@ -128,8 +129,8 @@ impl CommName {
         }
     }
 
-    /// The name with `*` for each number that distinguishes what one call made, and without a size. Creations that a digest
-    /// distinguishes stay: their names have nothing in common.
+    /// The name with `*` for each number that distinguishes what one call made, and without a size.
+    /// Creations that a digest distinguishes stay: their names have nothing in common.
     pub fn pattern(&self) -> CommName {
         self.mapped(|made| match made {
             Made::Numbered { number, is_shared, part: Some(_), digest: None } => {
@@ -139,8 +140,8 @@ impl CommName {
         })
     }
 
-    /// The name with `*` for each number and digest that differs between runs with different numbers of ranks; a family
-    /// keeps its size.
+    /// The name with `*` for each number and digest that differs between runs with different
+    /// numbers of ranks; a family keeps its size.
     pub fn without_ranks(&self) -> CommName {
         let name = self.mapped(|made| match made {
             Made::Numbered { number, is_shared, part: Some(_), .. } => {
@@ -163,9 +164,9 @@ impl CommName {
         CommName { size: None, ..self.clone() }
     }
 
-    /// The name of the family over ranks of a communicator with `size` processes: its [`CommName::pattern`], and the size,
-    /// since one call may make communicators of several sizes. Where no call made several it is that of one communicator
-    /// alone.
+    /// The name of the family over ranks of a communicator with `size` processes: its
+    /// [`CommName::pattern`], and the size, since one call may make communicators of several sizes.
+    /// Where no call made several it is that of one communicator alone.
     ///
     /// All members of a communicator have its name and its size, so that they agree on it.
     pub fn family(&self, size: u32) -> CommName {
@@ -369,8 +370,8 @@ pub fn is_nccl(comm: &str) -> bool {
     comm.starts_with('N') && comm.parse().is_ok_and(|name: CommName| name.is_nccl())
 }
 
-/// The creation that made a communicator: its name without what distinguishes those that one call made. `W_s2.8` is of
-/// `W_s2`.
+/// The creation that made a communicator: its name without what distinguishes those that one call
+/// made. `W_s2.8` is of `W_s2`.
 pub fn creation(comm: &str) -> &str {
     let step = comm.rfind('_').map_or(0, |underscore| underscore + 1);
     comm[step..].find('.').map_or(comm, |dot| &comm[..step + dot])

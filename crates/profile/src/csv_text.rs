@@ -1,7 +1,7 @@
 //! Rows as CSV text.
 //!
-//! PERF: a rank may have hundreds of thousands of rows, which are written while a job waits for its end. The csv crate, which
-//! reads them, looks at each byte for quotes, those of numbers, too.
+//! PERF: a rank may have hundreds of thousands of rows, which are written while a job waits for its
+//! end. The csv crate, which reads them, looks at each byte for quotes, those of numbers, too.
 
 use crate::rows::Row;
 use serde::ser::{Impossible, Serialize, SerializeStruct, Serializer};

@@ -1,4 +1,5 @@
-//! Patterns for names: `*` stands for any text, also none and also with `/` in it, `?` for one character.
+//! Patterns for names: `*` stands for any text, also none and also with `/` in it, `?` for one
+//! character.
 
 use std::convert::Infallible;
 use std::fmt;

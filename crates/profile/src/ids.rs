@@ -1,10 +1,11 @@
-//! Identifiers: of communicators and regions in a process, of ranks in the world and in a communicator. Each is a type
-//! of its own, so that a mix-up does not compile.
+//! Identifiers: of communicators and regions in a process, of ranks in the world and in a
+//! communicator. Each is a type of its own, so that a mix-up does not compile.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A communicator's number in one process: that of its row in the segment, in the order of the log, or a temporary one.
+/// A communicator's number in one process: that of its row in the segment, in the order of the log,
+/// or a temporary one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct CommId(u32);
@@ -16,8 +17,8 @@ impl CommId {
     pub const WORLD: CommId = CommId(0);
     /// `MPI_COMM_SELF`, the second in the log.
     pub const SELF: CommId = CommId(1);
-    /// Numbers from here on are temporary: they identify live communicators and are in no segment. Calls on such a
-    /// communicator count in the slots of its row.
+    /// Numbers from here on are temporary: they identify live communicators and are in no segment.
+    /// Calls on such a communicator count in the slots of its row.
     pub const FIRST_TEMPORARY: CommId = CommId(1 << (CommId::BITS - 1));
     /// In no log: the communicator is not known, or the segment had no room for it.
     pub const NONE: CommId = CommId(u32::MAX);
@@ -70,7 +71,8 @@ impl WorldRank {
         WorldRank(rank)
     }
 
-    /// A rank as MPI translates it to the group of the world: negative for a process of another world.
+    /// A rank as MPI translates it to the group of the world: negative for a process of another
+    /// world.
     pub const fn translated(rank: i32) -> WorldRank {
         if rank < 0 { WorldRank::OUTSIDE } else { WorldRank(rank as u32) }
     }
@@ -114,7 +116,8 @@ impl CommRank {
         CommRank(rank)
     }
 
-    /// A rank as MPI reports it, or takes it from the program; `None` for what is no process, as `MPI_PROC_NULL`.
+    /// A rank as MPI reports it, or takes it from the program; `None` for what is no process, as
+    /// `MPI_PROC_NULL`.
     #[inline]
     pub fn from_mpi(rank: i32) -> Option<CommRank> {
         u32::try_from(rank).ok().map(CommRank)

@@ -1,6 +1,7 @@
 //! The formats of mpisee: what one process writes and another reads.
 //!
-//! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the library;
+//! * [`options`]: the `MPISEE_…` environment variables, set by the launcher and read by the
+//!   library;
 //! * [`segment`]: the layout of the shared-memory segment in which every rank counts;
 //! * [`gpu`]: the file in which a process counts what its GPU kernels access, and its rows;
 //! * [`tsc`]: the clock in whose ticks a process measures;
@@ -47,5 +48,6 @@ pub use run::RunInfo;
 pub use site::{PathId, SiteId};
 pub use ticks::Ticks;
 
-/// Version of the profile directory's format, in `run.json`. Every version ever written stays readable.
+/// Version of the profile directory's format, in `run.json`. Every version ever written stays
+/// readable.
 pub const FORMAT_VERSION: u32 = 5;

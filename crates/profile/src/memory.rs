@@ -39,8 +39,9 @@ impl Memory {
         Memory::ALL.into_iter().find(|memory| memory.name().as_bytes() == name)
     }
 
-    /// By the answers of CUDA's driver to `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` and `…_IS_MANAGED` (cuda.h): a `CUmemorytype`, 0 for an address
-    /// that the driver does not know, and whether the driver moves it.
+    /// By the answers of CUDA's driver to `CU_POINTER_ATTRIBUTE_MEMORY_TYPE` and `…_IS_MANAGED`
+    /// (cuda.h): a `CUmemorytype`, 0 for an address that the driver does not know, and whether the
+    /// driver moves it.
     pub fn of_cuda(memory_type: u32, is_managed: bool) -> Memory {
         const HOST: u32 = 1;
         const DEVICE: u32 = 2;
@@ -53,7 +54,8 @@ impl Memory {
         }
     }
 
-    /// The order by distance from the host: of a call with several buffers, the farthest one counts.
+    /// The order by distance from the host: of a call with several buffers, the farthest one
+    /// counts.
     pub fn distance(self) -> u8 {
         match self {
             Memory::Host => 0,

@@ -1,5 +1,6 @@
-//! The interface between `libmpisee_nccl.so`, which interposes the functions of NCCL, and `libmpisee.so`, which counts
-//! them. Both are of one installation; [`interface`] shows whether they are.
+//! The interface between `libmpisee_nccl.so`, which interposes the functions of NCCL, and
+//! `libmpisee.so`, which counts them. Both are of one installation; [`interface`] shows whether
+//! they are.
 
 use crate::CommRank;
 use crate::operation::Operation;
@@ -55,7 +56,8 @@ impl Config {
     /// `NCCL_API_MAGIC`.
     const MAGIC: u32 = 0xcafe_beef;
 
-    /// `commName`; `None` where it is not set, or the program was compiled for a version that has none.
+    /// `commName`; `None` where it is not set, or the program was compiled for a version that has
+    /// none.
     ///
     /// # Safety
     /// The pointer is null, or that of a configuration.
@@ -194,8 +196,8 @@ pub enum Peer {
     From(c_int),
 }
 
-/// The ranks of a process and of its peer in a communicator of NCCL. A process has a rank for each of its GPUs, so that the key of a peer
-/// has both.
+/// The ranks of a process and of its peer in a communicator of NCCL. A process has a rank for each
+/// of its GPUs, so that the key of a peer has both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// The process's own rank.
@@ -266,8 +268,8 @@ impl Volume {
     pub const NONE: Volume =
         Volume { rule: Rule::EveryProcess, count: 0, counts: ptr::null(), datatype: 0, root: -1 };
 
-    /// The bytes of the message, and of what a rank of a communicator of `size` ranks records of it; `None` if the
-    /// type is unknown.
+    /// The bytes of the message, and of what a rank of a communicator of `size` ranks records of
+    /// it; `None` if the type is unknown.
     ///
     /// # Safety
     /// There are `size` counts, or none.
@@ -298,7 +300,8 @@ impl Volume {
 
 /// The bytes of an element of a `ncclDataType_t`.
 pub fn bytes_of(datatype: c_int) -> Option<u64> {
-    // By nccl.h: 8-bit, 32-bit and 64-bit integers, the floats of 16, 32 and 64 bits, bfloat16, two of 8 bits.
+    // By nccl.h: 8-bit, 32-bit and 64-bit integers, the floats of 16, 32 and 64 bits, bfloat16, two
+    // of 8 bits.
     const BYTES: [u64; 12] = [1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1];
     BYTES.get(usize::try_from(datatype).ok()?).copied()
 }

@@ -27,8 +27,8 @@ pub struct Network {
     /// The kind of memory of all buffers, as in `calls.csv`; none if it is that of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
-    /// While the models were measured, the part of its time that the rank with most of it was ready to run and had no core; none if
-    /// that is not known.
+    /// While the models were measured, the part of its time that the rank with most of it was ready
+    /// to run and had no core; none if that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_core: Option<f64>,
     /// Models of pairs of ranks, one for each class of pairs.
@@ -88,12 +88,14 @@ pub struct PairModel {
     pub ranks: [u32; 2],
     /// The way in which messages were sent.
     pub backend: String,
-    /// The largest message that is sent without waiting for its receiver; none if even an empty one waits, or all that
-    /// were tried went.
+    /// The largest message that is sent without waiting for its receiver; none if even an empty one
+    /// waits, or all that were tried went.
     pub eager_limit_bytes: Option<u64>,
-    /// Time of one way by size, of the fastest repetitions: in each segment latency + bytes × time per byte.
+    /// Time of one way by size, of the fastest repetitions: in each segment latency + bytes × time
+    /// per byte.
     pub segments: Vec<SizeRange>,
-    /// How far the model is off, as a part of the measured time: the median over the sizes, and the most.
+    /// How far the model is off, as a part of the measured time: the median over the sizes, and the
+    /// most.
     pub error_median: f64,
     /// See `error_median`.
     pub error_max: f64,
@@ -144,8 +146,8 @@ pub struct PairPoint {
     pub stream_median_s: f64,
 }
 
-/// How the ranks of one node share its network interfaces when they send to another node: equations (1) and (2) of the
-/// CommBench paper.
+/// How the ranks of one node share its network interfaces when they send to another node: equations
+/// (1) and (2) of the CommBench paper.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InterfaceModel {
     /// `rail` or `fan`.
@@ -212,11 +214,13 @@ pub struct Replay {
     /// The repetitions; none in files of before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repetitions: Option<u32>,
-    /// The time of a call with all communicators at once: that of all ranks by the calls of all ranks, median of the repetitions.
+    /// The time of a call with all communicators at once: that of all ranks by the calls of all
+    /// ranks, median of the repetitions.
     pub together_s: f64,
     /// The middle half of the repetitions, as a part of the median.
     pub together_spread: f64,
-    /// The time of a call with one communicator at a time: a mean over the calls of all, of which each kind was measured once.
+    /// The time of a call with one communicator at a time: a mean over the calls of all, of which
+    /// each kind was measured once.
     pub alone_s: f64,
     /// See `together_spread`.
     pub alone_spread: f64,
@@ -225,13 +229,14 @@ pub struct Replay {
     pub no_core: Option<f64>,
 }
 
-/// Operations whose blocks may have different lengths, which no profile has one by one, so that a replay has them equally long.
+/// Operations whose blocks may have different lengths, which no profile has one by one, so that a
+/// replay has them equally long.
 const WITH_VECTORS: [&str; 6] =
     ["MPI_Gatherv", "MPI_Scatterv", "MPI_Allgatherv", "MPI_Alltoallv", "MPI_Alltoallw", "MPI_Reduce_scatter"];
 
 impl Replay {
-    /// Returns whether the blocks of the program may have been of other lengths than those of the replay, so that it is not known what the network takes
-    /// for the program's.
+    /// Returns whether the blocks of the program may have been of other lengths than those of the
+    /// replay, so that it is not known what the network takes for the program's.
     pub fn assumes_equal_blocks(&self) -> bool {
         WITH_VECTORS.contains(&self.call.as_str())
     }
@@ -278,7 +283,8 @@ impl Network {
         }
     }
 
-    /// A value that no measurement can have: a time or a spread that is negative or longer than a day.
+    /// A value that no measurement can have: a time or a spread that is negative or longer than a
+    /// day.
     fn absurd(&self) -> Option<String> {
         const DAY_S: f64 = 86_400.0;
         let of_replays = self.replays.iter().flat_map(|it| {

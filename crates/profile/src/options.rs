@@ -59,7 +59,8 @@ pub enum Nccl {
 /// The method by which the rows of all ranks get into the profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Collect {
-    /// On one node the last rank to arrive reads them from the segments; on several nodes as `Tree`.
+    /// On one node the last rank to arrive reads them from the segments; on several nodes as
+    /// `Tree`.
     #[default]
     Auto,
     /// Through a tree of ranks to rank 0, which writes them.
@@ -79,11 +80,13 @@ pub struct Options {
     pub clock: ClockChoice,
     /// Of communicators with the same parent, creating call and members, how many have a row each.
     pub alike: u32,
-    /// Runs, see [`crate::segment::log::Runs`], up to which each member stores the list of a communicator's members.
+    /// Runs, see [`crate::segment::log::Runs`], up to which each member stores the list of a
+    /// communicator's members.
     pub listed: u32,
     /// Ranks above which the profile is aggregated over ranks.
     pub fold: u32,
-    /// Instances of each collective operation on a communicator of which arrival and departure are kept.
+    /// Instances of each collective operation on a communicator of which arrival and departure are
+    /// kept.
     pub instances: u64,
     /// Messages of each stream of which the times at both ends are kept.
     pub messages: u64,
@@ -109,9 +112,11 @@ pub struct Options {
     pub gpu_sanitizer: Option<PathBuf>,
     /// True if copies between host and GPUs, and launches, are counted.
     pub gpu_copies: bool,
-    /// CUPTI's library, as an absolute path; `None`: the one that the process has loaded, or that is found.
+    /// CUPTI's library, as an absolute path; `None`: the one that the process has loaded, or that
+    /// is found.
     pub gpu_cupti: Option<PathBuf>,
-    /// Patterns for the names of MPI's variables that are read, `pml_*,coll_*`; empty: none are, and MPI is not asked.
+    /// Patterns for the names of MPI's variables that are read, `pml_*,coll_*`; empty: none are,
+    /// and MPI is not asked.
     pub variables: String,
     /// The programs in which the functions of NCCL are interposed; the launcher acts by it.
     pub nccl: Nccl,
@@ -513,7 +518,8 @@ fn on_or_off(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The environment of this process, as far as names are text; of values that are none as [`to_text`] has them.
+/// The environment of this process, as far as names are text; of values that are none as
+/// [`to_text`] has them.
 pub fn variables() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, to_text(&value))))
 }
@@ -525,8 +531,8 @@ impl Setting {
     }
 }
 
-/// Variables of the initial environment that are missing from `now`: a program may clear its environment, and ranks
-/// must agree on where their segments are.
+/// Variables of the initial environment that are missing from `now`: a program may clear its
+/// environment, and ranks must agree on where their segments are.
 fn cleared(now: &[(String, String)]) -> Vec<(String, String)> {
     let started = std::fs::read(own_process::folder().join("environ")).unwrap_or_default();
     let pairs = started.split(|&byte| byte == 0).filter_map(|pair| {
@@ -543,7 +549,8 @@ pub const LAUNCHED: &str = "MPISEE_LAUNCHED";
 /// Set by the launcher: the folder in which it was started, where the profile goes.
 pub const START_FOLDER: &str = "MPISEE_START_FOLDER";
 
-/// Set by the launcher: sentences for the profile, a line each, on what cannot be counted in this run.
+/// Set by the launcher: sentences for the profile, a line each, on what cannot be counted in this
+/// run.
 pub const NOT_COUNTED: &str = "MPISEE_NOT_COUNTED";
 
 /// Set by the launcher: the socket of its standby, which a process that begins to record notifies.
@@ -562,8 +569,9 @@ pub const SERVER: &str = "MPISEE_SERVE";
 /// The token that `mpisee-through serve` asks of its clients.
 pub const TOKEN: &str = "MPISEE_TOKEN";
 
-/// Variables that are no options: those of the launcher and of `mpisee-through`, and two for developers of the GPU tracer, of which
-/// docs/explanation/gpu-tracing.md has the one, tools/overhead/gpu_cost.cu the other.
+/// Variables that are no options: those of the launcher and of `mpisee-through`, and two for
+/// developers of the GPU tracer, of which docs/explanation/gpu-tracing.md has the one,
+/// tools/overhead/gpu_cost.cu the other.
 const NO_OPTIONS: [&str; 10] = [
     LAUNCHED,
     START_FOLDER,

@@ -1,4 +1,5 @@
-//! Paths in texts: formats and options hold text, and a path may have any bytes; and paths in commands that users paste into a shell.
+//! Paths in texts: formats and options hold text, and a path may have any bytes; and paths in
+//! commands that users paste into a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write;
@@ -38,8 +39,8 @@ pub fn shell_path(path: &Path) -> String {
     }
 }
 
-/// A word of a command as one would type it: in quotes where it needs them. What is no text, or would change a terminal, is written as
-/// bash, zsh, ksh and POSIX of 2024 read it.
+/// A word of a command as one would type it: in quotes where it needs them. What is no text, or
+/// would change a terminal, is written as bash, zsh, ksh and POSIX of 2024 read it.
 pub fn shell_word(word: &OsStr) -> String {
     match word.to_str() {
         Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.to_owned(),

@@ -47,7 +47,8 @@ impl RankSet {
         Self::evenly_spaced(0, count, 1)
     }
 
-    /// The ranks `first`, `first + stride`, …, `count` of them; the last must be a number of 32 bits.
+    /// The ranks `first`, `first + stride`, …, `count` of them; the last must be a number of 32
+    /// bits.
     pub fn evenly_spaced(first: u32, count: u32, stride: u32) -> Self {
         match count {
             0 => Self::default(),
@@ -100,14 +101,15 @@ impl RankSet {
         }
     }
 
-    /// Returns whether some rank is in both. Takes as long as the smaller set is large, unless one is found.
+    /// Returns whether some rank is in both. Takes as long as the smaller set is large, unless one
+    /// is found.
     pub fn shares(&self, other: &Self) -> bool {
         let (few, many) = if self.len() <= other.len() { (self, other) } else { (other, self) };
         few.ranges.iter().flat_map(each).any(|rank| many.contains(rank))
     }
 
-    /// Sets that have no rank in common, as one. Where all of one come before the other, as those of neighbouring
-    /// blocks of ranks do, it takes no longer than there are ranges.
+    /// Sets that have no rank in common, as one. Where all of one come before the other, as those
+    /// of neighbouring blocks of ranks do, it takes no longer than there are ranges.
     pub fn joined(self, other: Self) -> Self {
         if !self.is_apart(&other) {
             return self.union(&other);
@@ -311,7 +313,8 @@ impl fmt::Display for RankSet {
 impl FromStr for RankSet {
     type Err = String;
 
-    /// Reads what `Display` writes; blanks around ranges are allowed. The error says which part is wrong.
+    /// Reads what `Display` writes; blanks around ranges are allowed. The error says which part is
+    /// wrong.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut set = RankSet::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {

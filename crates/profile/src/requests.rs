@@ -1,4 +1,5 @@
-//! The requests behind completions: the time of `MPI_Wait` is that of messages only where nothing but messages was begun.
+//! The requests behind completions: the time of `MPI_Wait` is that of messages only where nothing
+//! but messages was begun.
 
 use crate::error::ProfileError;
 use crate::operation::{Operation, OperationKind};
@@ -11,7 +12,8 @@ use std::collections::HashMap;
 pub struct Requests {
     /// Messages are among them.
     pub messages: bool,
-    /// Others are: of nonblocking and persistent collectives, of accesses to the memory of others, of files.
+    /// Others are: of nonblocking and persistent collectives, of accesses to the memory of others,
+    /// of files.
     pub others: bool,
 }
 
@@ -44,7 +46,8 @@ impl Requests {
         }
     }
 
-    /// Returns whether a call's time may be that of requests: a completion, or the start of persistent ones.
+    /// Returns whether a call's time may be that of requests: a completion, or the start of
+    /// persistent ones.
     pub fn is_of_them(call: &str) -> bool {
         let kind = Operation::from_name(call).map(Operation::kind);
         kind == Some(OperationKind::Completion) || matches!(call, "MPI_Start" | "MPI_Startall")

@@ -84,14 +84,16 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
     }
 }
 
-/// Limit on the processes of one communicator, which bounds time and memory on corrupt input; no job has as many.
+/// Limit on the processes of one communicator, which bounds time and memory on corrupt input; no
+/// job has as many.
 pub const MOST_PROCESSES: u64 = 1 << 23;
 
 /// The processes of a communicator: one group, or the two of an intercommunicator.
 ///
-/// Processes of other worlds (MPI 4.1, 11.4: those that were spawned, that spawned this one, or that
-/// connected) have no rank here. In the text form, `0-3|+2`, they are counted after the ranks of their group.
-/// For a family of communicators whose processes would take too many ranges, only their number is kept, `~500000`.
+/// Processes of other worlds (MPI 4.1, 11.4: those that were spawned, that spawned this one, or
+/// that connected) have no rank here. In the text form, `0-3|+2`, they are counted after the ranks
+/// of their group. For a family of communicators whose processes would take too many ranges, only
+/// their number is kept, `~500000`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Members {
     /// The group; of an intercommunicator, the one with the smallest world rank.
@@ -129,7 +131,8 @@ impl Members {
         self.elided != [0, 0]
     }
 
-    /// Lists those that `other` lists of the same communicator. Who is listed then is not counted as elided any more.
+    /// Lists those that `other` lists of the same communicator. Who is listed then is not counted
+    /// as elided any more.
     pub fn add(&mut self, other: &Members) {
         let groups = std::iter::once(&mut self.group).chain(&mut self.remote);
         let others = std::iter::once(&other.group).chain(&other.remote);
@@ -183,7 +186,8 @@ impl FromStr for Members {
     }
 }
 
-/// Ranks, after a `+` the number of processes that have none, and after a `~` that of those that are not listed.
+/// Ranks, after a `+` the number of processes that have none, and after a `~` that of those that
+/// are not listed.
 fn parse_group(text: &str) -> Result<(RankSet, u32, u64), String> {
     let (text, outside) = text.split_once('+').unwrap_or((text, "0"));
     let (ranks, elided) = text.split_once('~').unwrap_or((text, "0"));
@@ -221,8 +225,8 @@ fn one() -> u64 {
 
 /// `ranks.csv`: one row per process.
 ///
-/// The columns on its use of the node are empty where that is unknown: of a process that did not come to the end of MPI, and in
-/// profiles of earlier formats.
+/// The columns on its use of the node are empty where that is unknown: of a process that did not
+/// come to the end of MPI, and in profiles of earlier formats.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct RankRow {
     /// The process.
@@ -236,20 +240,23 @@ pub struct RankRow {
     /// Of `wall_s`, inside recorded MPI calls; of several threads that call MPI the sum, which may
     /// be more than `wall_s`.
     pub mpi_s: Seconds,
-    /// The GPUs that it used, by their UUIDs, with `|` between them: those on which it launched kernels where these were traced,
-    /// else those on which it had a context when it was last looked at, mostly at the end of MPI; empty if there are none.
+    /// The GPUs that it used, by their UUIDs, with `|` between them: those on which it launched
+    /// kernels where these were traced, else those on which it had a context when it was last
+    /// looked at, mostly at the end of MPI; empty if there are none.
     pub gpu: String,
-    /// Of `wall_s`, what the profiler itself took: an estimate from calls that were measured in the run; if fewer than eight were, from what a
-    /// call costs in a loop.
+    /// Of `wall_s`, what the profiler itself took: an estimate from calls that were measured in the
+    /// run; if fewer than eight were, from what a call costs in a loop.
     #[serde(default)]
     pub profiler_s: Seconds,
-    /// Time on a core between the begin and the end of `wall_s`, by all threads, outside of the kernel.
+    /// Time on a core between the begin and the end of `wall_s`, by all threads, outside of the
+    /// kernel.
     #[serde(default)]
     pub cpu_user_s: Option<Seconds>,
     /// Time on a core meanwhile, by all threads, in the kernel.
     #[serde(default)]
     pub cpu_system_s: Option<Seconds>,
-    /// Time in which threads were ready to run and had no core, summed over those that lived at the end.
+    /// Time in which threads were ready to run and had no core, summed over those that lived at the
+    /// end.
     #[serde(default)]
     pub cpu_wait_s: Option<Seconds>,
     /// Times that the kernel took the core from a thread that was not done.
@@ -264,10 +271,12 @@ pub struct RankRow {
     /// Page faults for which the kernel read from a disk.
     #[serde(default)]
     pub major_faults: Option<u64>,
-    /// The CPUs that its threads may use, `0-3,8`: at the end of MPI, of a process that did not come to it at the begin.
+    /// The CPUs that its threads may use, `0-3,8`: at the end of MPI, of a process that did not
+    /// come to it at the begin.
     #[serde(default)]
     pub cpus_allowed: Cpus,
-    /// The CPUs that its threads might use when recording began, if these are others than `cpus_allowed`.
+    /// The CPUs that its threads might use when recording began, if these are others than
+    /// `cpus_allowed`.
     #[serde(default)]
     pub cpus_at_start: Cpus,
     /// CPUs of its node that are online.
@@ -276,16 +285,17 @@ pub struct RankRow {
     /// The CPU quota of its cgroup in cores; empty if there is none.
     #[serde(default)]
     pub cpu_quota: Option<f64>,
-    /// The NUMA nodes that have the CPUs of `cpus_allowed`, `0` or `0-1`; empty if that is unknown, and of a process that did not
-    /// initialise CUDA.
+    /// The NUMA nodes that have the CPUs of `cpus_allowed`, `0` or `0-1`; empty if that is unknown,
+    /// and of a process that did not initialise CUDA.
     #[serde(default)]
     pub numa_nodes: String,
     /// Threads that called MPI or NCCL while recording was on, as many as lived at once: `mpi_s` is
     /// the sum of their times.
     #[serde(default)]
     pub mpi_threads: Option<u32>,
-    /// The time that these threads lived, of each from its first recorded call: `wall_s` of each that
-    /// lived throughout. Time in which none of them lived counts once. `mpi_s` is a part of it.
+    /// The time that these threads lived, of each from its first recorded call: `wall_s` of each
+    /// that lived throughout. Time in which none of them lived counts once. `mpi_s` is a part of
+    /// it.
     #[serde(default)]
     pub mpi_thread_s: Option<Seconds>,
 }
@@ -331,8 +341,8 @@ impl Row for RankRow {
 
 /// `comms.csv`: one row per communicator.
 ///
-/// `MPI_COMM_SELF`, `S`, and its descendants stand for one communicator of each process: their row is
-/// shared, has size 1, and lists the processes that have one.
+/// `MPI_COMM_SELF`, `S`, and its descendants stand for one communicator of each process: their row
+/// is shared, has size 1, and lists the processes that have one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CommRow {
     /// Its name, which tells its ancestry: `W_a1_s2.0`.
@@ -343,25 +353,26 @@ pub struct CommRow {
     pub created_by: String,
     /// The number of processes, of both groups for an intercommunicator.
     pub size: u32,
-    /// The number of communicators that the row stands for: more than 1 where like ones share a row, `W_s1001+.0`, or are a family
-    /// over ranks, `W_s1.*@64`.
+    /// The number of communicators that the row stands for: more than 1 where like ones share a
+    /// row, `W_s1001+.0`, or are a family over ranks, `W_s1.*@64`.
     #[serde(default = "one")]
     pub count: u64,
-    /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with the number
-    /// of processes of other worlds: `0-3|+2`.
+    /// World ranks as ranges: `0-63,128-191`; of an intercommunicator both groups: `0-3|4-7`; with
+    /// the number of processes of other worlds: `0-3|+2`.
     pub members: Members,
     /// The name that the application gave with `MPI_Comm_set_name`, or empty.
     pub label: String,
     /// `cart dims=4x2 periods=1x0`, `graph degree=1-3`, `dist_graph in=2 out=1-2`, or empty.
     pub topology: String,
-    /// 1 if the creating call allowed ranks to be reordered, 0 if not; empty where there is no such argument.
+    /// 1 if the creating call allowed ranks to be reordered, 0 if not; empty where there is no such
+    /// argument.
     pub reorder: Option<u8>,
     /// The number of nodes that its processes of this world are on.
     pub nodes: u32,
     /// 1 if the application freed it, or all that the row stands for.
     pub freed: u8,
-    /// Of an intercommunicator that `MPI_Intercomm_create` made, the communicators whose groups it has: `W_s1.0|W_s1.1`; else
-    /// empty.
+    /// Of an intercommunicator that `MPI_Intercomm_create` made, the communicators whose groups it
+    /// has: `W_s1.0|W_s1.1`; else empty.
     #[serde(default)]
     pub between: String,
 }
@@ -371,10 +382,12 @@ impl Row for CommRow {
     const OPTIONAL: &'static [&'static str] = &["between", "count"];
 }
 
-/// The ends of the size class of calls whose message size is unknown, as in profiles of other tools.
+/// The ends of the size class of calls whose message size is unknown, as in profiles of other
+/// tools.
 pub const UNKNOWN_SIZE: [u64; 2] = [0, u64::MAX];
 
-/// `calls.csv`: one row per communicator, rank, region, operation, size class, kind of memory and call site.
+/// `calls.csv`: one row per communicator, rank, region, operation, size class, kind of memory and
+/// call site.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CallRow {
     /// The communicator.
@@ -388,17 +401,21 @@ pub struct CallRow {
     /// The smallest message of the size class; of `MPI_Sendrecv` and its like the message is the
     /// one that it sends.
     pub size_min: u64,
-    /// The largest message of the size class; 18446744073709551615 beside a smallest of 0 where sizes are unknown.
+    /// The largest message of the size class; 18446744073709551615 beside a smallest of 0 where
+    /// sizes are unknown.
     pub size_max: u64,
-    /// The kind of memory that has the buffer: `host`, `device`, `managed` or `pinned`; of a call with two buffers that of the one farthest from the host.
+    /// The kind of memory that has the buffer: `host`, `device`, `managed` or `pinned`; of a call
+    /// with two buffers that of the one farthest from the host.
     pub memory: Memory,
-    /// The place in the program that makes the calls, see [`SiteRow`]; empty if it is not known, or was not kept.
+    /// The place in the program that makes the calls, see [`SiteRow`]; empty if it is not known, or
+    /// was not kept.
     #[serde(default)]
     pub site: Option<SiteId>,
     /// The number of calls.
     pub calls: u64,
-    /// Bytes sent by sends, received by receives, both by `MPI_Sendrecv`; of a collective this process's part of the volume
-    /// (docs/explanation/bytes-and-times.md has the rule of each operation).
+    /// Bytes sent by sends, received by receives, both by `MPI_Sendrecv`; of a collective this
+    /// process's part of the volume (docs/explanation/bytes-and-times.md has the rule of each
+    /// operation).
     pub bytes: u64,
     /// The time in the calls.
     pub time_s: Seconds,
@@ -439,16 +456,16 @@ impl Row for PeerRow {
     const FILE: &'static str = "peers.csv";
 }
 
-/// `outside.csv`: one row per communicator, rank and process of another world, point-to-point only. A profile
-/// without such messages has no such file.
+/// `outside.csv`: one row per communicator, rank and process of another world, point-to-point only.
+/// A profile without such messages has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideRow {
     /// The communicator.
     pub comm: String,
     /// The process.
     pub rank: u32,
-    /// The other process, which has no rank in this `MPI_COMM_WORLD`: its rank in the communicator, of an
-    /// intercommunicator in the other group.
+    /// The other process, which has no rank in this `MPI_COMM_WORLD`: its rank in the communicator,
+    /// of an intercommunicator in the other group.
     pub peer_in_comm: CommRank,
     /// Messages that `rank` sent to the other process.
     pub sent_messages: u64,
@@ -464,9 +481,9 @@ impl Row for OutsideRow {
     const FILE: &'static str = "outside.csv";
 }
 
-/// `nccl-peers.csv`: one row per communicator of NCCL, process, its rank there and the rank of a peer, of `ncclSend` and `ncclRecv`. The
-/// process of the peer is the one that has a row with `peer_in_comm` as its own rank. A profile without such messages has no such
-/// file.
+/// `nccl-peers.csv`: one row per communicator of NCCL, process, its rank there and the rank of a
+/// peer, of `ncclSend` and `ncclRecv`. The process of the peer is the one that has a row with
+/// `peer_in_comm` as its own rank. A profile without such messages has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct NcclPeerRow {
     /// The communicator.
@@ -495,11 +512,13 @@ impl Row for NcclPeerRow {
     const OPTIONAL: &'static [&'static str] = &["device"];
 }
 
-/// `nccl-times.csv`: one row per communicator of NCCL, process, region, operation and size class, of calls that were made with
-/// `--nccl-gpu-time`: how long the GPU worked on them. A profile without such calls has no such file.
+/// `nccl-times.csv`: one row per communicator of NCCL, process, region, operation and size class,
+/// of calls that were made with `--nccl-gpu-time`: how long the GPU worked on them. A profile
+/// without such calls has no such file.
 ///
-/// The time is that between two events of CUDA in the stream, before and after the call's work; waiting on the GPU for the other ranks is in
-/// it. Calls in a group are one, `ncclGroupEnd`, on each communicator, unless the group has a single call there, which then has the time.
+/// The time is that between two events of CUDA in the stream, before and after the call's work;
+/// waiting on the GPU for the other ranks is in it. Calls in a group are one, `ncclGroupEnd`, on
+/// each communicator, unless the group has a single call there, which then has the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct NcclTimeRow {
     /// The communicator.
@@ -516,7 +535,8 @@ pub struct NcclTimeRow {
     pub size_max: u64,
     /// Calls that were timed.
     pub calls: u64,
-    /// Calls that were not, as those that fail, do not block, or are captured into a graph; docs/how-to/nccl.md has all reasons.
+    /// Calls that were not, as those that fail, do not block, or are captured into a graph;
+    /// docs/how-to/nccl.md has all reasons.
     pub untimed: u64,
     /// This process's part of the volume of the calls that were timed, as in calls.csv.
     pub bytes: u64,
@@ -551,7 +571,8 @@ pub struct RegionRow {
     /// Times that a thread lost its core to another during `wall_s`; empty with `cpu_s`.
     #[serde(default)]
     pub involuntary_switches: Option<u64>,
-    /// Threads that called MPI or NCCL in it, or in regions in it: `mpi_s` is the sum of their times.
+    /// Threads that called MPI or NCCL in it, or in regions in it: `mpi_s` is the sum of their
+    /// times.
     #[serde(default)]
     pub mpi_threads: Option<u32>,
     /// The time that these threads lived while the region was open, `wall_s` at least. Of a thread
@@ -561,8 +582,8 @@ pub struct RegionRow {
 }
 
 impl RegionRow {
-    /// The threads that call MPI in it, as of [`RankRow::threads`]; of a profile that does not tell,
-    /// those of its rank.
+    /// The threads that call MPI in it, as of [`RankRow::threads`]; of a profile that does not
+    /// tell, those of its rank.
     pub fn threads(&self, rank: &RankRow) -> f64 {
         threads(self.mpi_threads.map(u64::from), self.mpi_thread_s, self.wall_s)
             .unwrap_or_else(|| rank.threads())

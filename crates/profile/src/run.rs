@@ -16,8 +16,9 @@ pub struct MpiInfo {
     /// The performance variables that were read (`--mpi-t`), on rank 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variables: Vec<VariableInfo>,
-    /// With `--mpi-t`, control variables that are not at their defaults, on rank 0: those that its environment or a file of parameters sets, and those
-    /// that changed while the program ran. Defaults themselves no MPI tells.
+    /// With `--mpi-t`, control variables that are not at their defaults, on rank 0: those that its
+    /// environment or a file of parameters sets, and those that changed while the program ran.
+    /// Defaults themselves no MPI tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub control: Vec<ControlInfo>,
 }
@@ -46,17 +47,17 @@ pub struct ControlInfo {
     pub set_by: String,
 }
 
-/// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor the wall time. What recording
-/// costs is measured in the run, of about one call in a thousand; if too few calls were, it is what they cost in a loop at
-/// the begin of the run.
+/// The profiler's overhead. Time added to `MPI_Init` and `MPI_Finalize` is in neither `time_s` nor
+/// the wall time. What recording costs is measured in the run, of about one call in a thousand; if
+/// too few calls were, it is what they cost in a loop at the begin of the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfilerInfo {
     /// Nanoseconds that a recorded call of the simplest kind costs in a loop, on rank 0.
     pub call_ns: f64,
     /// Seconds that the profiler added to `MPI_Init`, on the rank where that was most.
     pub init_s: f64,
-    /// Seconds from the moment when the last rank came to the end of MPI until the profile was written. None in profiles that were
-    /// recovered, and in those of earlier versions.
+    /// Seconds from the moment when the last rank came to the end of MPI until the profile was
+    /// written. None in profiles that were recovered, and in those of earlier versions.
     #[serde(default)]
     pub finalize_s: Option<f64>,
     /// Seconds that recording took, summed over ranks: the best estimate.
@@ -72,30 +73,34 @@ pub struct ProfilerInfo {
     pub sampled_calls: u64,
     /// `time_s` by the wall time of all ranks, from 0 to 1.
     pub share_of_wall: f64,
-    /// The method of collecting rows: `node`, from the segments of a node's ranks, by the last that came to the end of MPI;
-    /// `tree`, by messages to rank 0; `recover`, from segments that ranks left; `mpi-io`, by all ranks, in earlier versions.
+    /// The method of collecting rows: `node`, from the segments of a node's ranks, by the last that
+    /// came to the end of MPI; `tree`, by messages to rank 0; `recover`, from segments that ranks
+    /// left; `mpi-io`, by all ranks, in earlier versions.
     #[serde(default)]
     pub collected: String,
 }
 
-/// The last call of ranks that ended without `MPI_Finalize`: those that were killed in a call, or hung in it before.
+/// The last call of ranks that ended without `MPI_Finalize`: those that were killed in a call, or
+/// hung in it before.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EndedIn {
     /// The ranks, as in the column `members` of comms.csv.
     pub ranks: String,
     /// The MPI function; none for ranks that were in no call.
     pub call: Option<String>,
-    /// The communicator, by the name in comms.csv; of a wait that of its first active request. None where it is not
-    /// known.
+    /// The communicator, by the name in comms.csv; of a wait that of its first active request. None
+    /// where it is not known.
     pub comm: Option<String>,
-    /// Of a collective: which call of the function on the communicator it was, from 1, the same on all members.
+    /// Of a collective: which call of the function on the communicator it was, from 1, the same on
+    /// all members.
     pub number: Option<u64>,
-    /// With whom the ranks communicated, for reading: `from 3 tag 4`. None of collectives, and where it is not known. Above 8 different
-    /// peers and tags in one function on one communicator, their number.
+    /// With whom the ranks communicated, for reading: `from 3 tag 4`. None of collectives, and
+    /// where it is not known. Above 8 different peers and tags in one function on one communicator,
+    /// their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub with: Option<String>,
-    /// The peer, by its rank in `MPI_COMM_WORLD`: the source or destination of the message, or of the only request. None for
-    /// `MPI_ANY_SOURCE`, and where there are several.
+    /// The peer, by its rank in `MPI_COMM_WORLD`: the source or destination of the message, or of
+    /// the only request. None for `MPI_ANY_SOURCE`, and where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<u32>,
     /// The tag of the message; none for `MPI_ANY_TAG`, and where it is not known.
@@ -104,14 +109,15 @@ pub struct EndedIn {
     /// Where in the program the call was made, as in sites.csv; none where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub site: Option<SiteId>,
-    /// Seconds that the rank which was there longest had spent there, up to the last sign of life of any rank of its
-    /// node: a lower bound.
+    /// Seconds that the rank which was there longest had spent there, up to the last sign of life
+    /// of any rank of its node: a lower bound.
     pub at_least_s: f64,
 }
 
 impl EndedIn {
-    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), called by step at solver.c:301, for 12.0 s or longer`,
-    /// `Rank 2 was in MPI_Recv from 3 tag 4 on W, for 12.0 s or longer`; `place` is where the call was made, if that is known.
+    /// `Ranks 0-2 were in MPI_Allreduce on W (call 18), called by step at solver.c:301, for 12.0 s
+    /// or longer`, `Rank 2 was in MPI_Recv from 3 tag 4 on W, for 12.0 s or longer`; `place` is
+    /// where the call was made, if that is known.
     pub fn sentence(&self, place: Option<&str>) -> String {
         let one = self.ranks.bytes().all(|byte| byte.is_ascii_digit());
         let (noun, verb) = if one { ("Rank", "was") } else { ("Ranks", "were") };
@@ -243,7 +249,8 @@ pub fn cycle_sentence(shown: &[(u32, String)], ranks: usize, behind: &RankSet, w
     text
 }
 
-/// Facts that a profile of another tool lacks, after `mpisee-through import`: a reader says nothing about them.
+/// Facts that a profile of another tool lacks, after `mpisee-through import`: a reader says nothing
+/// about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lacking {
@@ -305,7 +312,8 @@ impl Imported {
     }
 }
 
-/// Ranks whose clock jumped: the time-stamp counter and the monotonic clock disagreed, or the monotonic clock went back.
+/// Ranks whose clock jumped: the time-stamp counter and the monotonic clock disagreed, or the
+/// monotonic clock went back.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClocksApart {
     /// How many ranks.
@@ -349,8 +357,8 @@ pub struct RunInfo {
     /// The batch system's job: `Slurm 4711.0`, `PBS 4711.server`, `LSF 4711[3]`.
     #[serde(default)]
     pub job: Option<String>,
-    /// The number that the processes of this `MPI_COMM_WORLD` share, and no others, in hexadecimal: its time line has the same. None in
-    /// profiles of earlier versions and of other tools.
+    /// The number that the processes of this `MPI_COMM_WORLD` share, and no others, in hexadecimal:
+    /// its time line has the same. None in profiles of earlier versions and of other tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub world_id: Option<String>,
     /// When rank 0 left `MPI_Init`, UTC, RFC 3339.
@@ -361,7 +369,8 @@ pub struct RunInfo {
     pub ranks: u32,
     /// Nodes that they ran on.
     pub nodes: u32,
-    /// True if rows are sums over ranks, see [`crate::rows::aggregate`]; else there are rows of each rank.
+    /// True if rows are sums over ranks, see [`crate::rows::aggregate`]; else there are rows of
+    /// each rank.
     #[serde(default)]
     #[serde(rename = "folded")]
     pub is_aggregate: bool,
@@ -380,13 +389,14 @@ pub struct RunInfo {
     pub clock: String,
     /// True if some rank switched recording off for a part of the run.
     pub recording_was_off: bool,
-    /// Requests from outside to switch recording on or off, in the order in which they were made; the first hundred.
+    /// Requests from outside to switch recording on or off, in the order in which they were made;
+    /// the first hundred.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchInfo>,
     /// Calls that are in no table, by reason, summed over ranks; see [`crate::segment::NotSeen`].
     pub not_seen: BTreeMap<String, u64>,
-    /// True if every name of a communicator stands for the same members on all of them; none where that was not
-    /// verified, as some ranks are missing.
+    /// True if every name of a communicator stands for the same members on all of them; none where
+    /// that was not verified, as some ranks are missing.
     #[serde(default)]
     pub names_agree: Option<bool>,
     /// The profiler's overhead.
@@ -409,8 +419,8 @@ impl RunInfo {
         self.imported.as_ref().is_some_and(|imported| imported.lacks.contains(&what))
     }
 
-    /// The sentence on clocks that jumped, without its full stop:
-    /// `the time-stamp counter and the monotonic clock of 2 ranks disagree by up to 30.0 s: times of these ranks are wrong`.
+    /// The sentence on clocks that jumped, without its full stop: `the time-stamp counter and the
+    /// monotonic clock of 2 ranks disagree by up to 30.0 s: times of these ranks are wrong`.
     pub fn clock_sentence(&self) -> Option<String> {
         let &ClocksApart { ranks, most_s } = self.clocks_apart.as_ref()?;
         let (noun, these) = match ranks {
@@ -440,8 +450,8 @@ pub fn rfc3339(nanoseconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// The Gregorian date of a day counted from 1970-01-01, after H. Hinnant, "chrono-compatible low-level date
-/// algorithms": years begin in March, so that the leap day is the last.
+/// The Gregorian date of a day counted from 1970-01-01, after H. Hinnant, "chrono-compatible
+/// low-level date algorithms": years begin in March, so that the leap day is the last.
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let era = shifted.div_euclid(146_097);

@@ -1,7 +1,8 @@
 //! Identifiers of places in the program: of call sites and of call paths.
 //!
-//! Each process computes them by itself from what is the same in all processes that run the same binaries: the file with its
-//! build ID and layout, and the address in it. So ranks need not agree on numbers, wherever their binaries are loaded.
+//! Each process computes them by itself from what is the same in all processes that run the same
+//! binaries: the file with its build ID and layout, and the address in it. So ranks need not agree
+//! on numbers, wherever their binaries are loaded.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
@@ -36,9 +37,9 @@ pub struct SiteId(u64);
 pub struct PathId(u64);
 
 impl SiteId {
-    /// The site at `offset` in a binary: the address to which the call returns, as in the binary's symbol table. A file
-    /// without build ID is identified by its path. `layout` is a hash of the program headers: linkers are also told to give
-    /// every file the same build ID.
+    /// The site at `offset` in a binary: the address to which the call returns, as in the binary's
+    /// symbol table. A file without build ID is identified by its path. `layout` is a hash of the
+    /// program headers: linkers are also told to give every file the same build ID.
     pub fn new(module: &str, build_id: &str, layout: u32, offset: u64) -> SiteId {
         let file = if build_id.is_empty() { module } else { build_id };
         let of_name = file.bytes().fold(FNV_BASIS, |hash, byte| fnv(hash, u64::from(byte)));
@@ -63,8 +64,9 @@ impl PathId {
 /// Call sites in the sums over ranks of a profile at most: those with the smallest identifiers.
 pub const MOST_SITES_OF_RANKS: usize = 1 << 16;
 
-/// A hash of where in a file the segments are, how long, and where they are mapped: of each program header the type and flags in
-/// one word, and the words `p_offset`, `p_vaddr`, `p_filesz` and `p_memsz`.
+/// A hash of where in a file the segments are, how long, and where they are mapped: of each program
+/// header the type and flags in one word, and the words `p_offset`, `p_vaddr`, `p_filesz` and
+/// `p_memsz`.
 pub fn layout(headers: impl IntoIterator<Item = [u64; 5]>) -> u32 {
     let bytes = headers.into_iter().flatten().flat_map(u64::to_ne_bytes);
     let step = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME);

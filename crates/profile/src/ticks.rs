@@ -1,6 +1,7 @@
 //! Time on a process's clock.
 
-/// A moment on a process's clock, or the time between two: in ticks of the time-stamp counter, or in nanoseconds.
+/// A moment on a process's clock, or the time between two: in ticks of the time-stamp counter, or
+/// in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Ticks(u64);

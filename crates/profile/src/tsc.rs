@@ -1,4 +1,5 @@
-//! The time-stamp counter, by which the library measures time; readers of a live segment on this machine use it, too.
+//! The time-stamp counter, by which the library measures time; readers of a live segment on this
+//! machine use it, too.
 
 /// Returns whether the counter runs at one rate, the same on all cores.
 pub fn is_reliable() -> bool {
@@ -17,13 +18,14 @@ mod machine {
 
     #[inline]
     pub fn read() -> u64 {
-        // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user programs unless a
-        // process asks otherwise with prctl(PR_SET_TSC).
+        // SAFETY: every x86-64 processor has the instruction, and Linux leaves it to user programs
+        // unless a process asks otherwise with prctl(PR_SET_TSC).
         unsafe { _rdtsc() }
     }
 
-    /// The processor says that the counter runs at one rate in all its states (Intel SDM volume 3, 18.17.1:
-    /// CPUID.80000007H, bit 8 of EDX), and the kernel, which compares the cores' counters, has not withdrawn it.
+    /// The processor says that the counter runs at one rate in all its states (Intel SDM volume 3,
+    /// 18.17.1: CPUID.80000007H, bit 8 of EDX), and the kernel, which compares the cores' counters,
+    /// has not withdrawn it.
     pub fn is_reliable() -> bool {
         let most = __cpuid(0x8000_0000).eax;
         let invariant = most >= 0x8000_0007 && __cpuid(0x8000_0007).edx & (1 << 8) != 0;
@@ -41,7 +43,8 @@ mod machine {
     #[inline]
     pub fn read() -> u64 {
         let count: u64;
-        // SAFETY: reads the virtual counter, to which Linux gives user programs access; no side effect.
+        // SAFETY: reads the virtual counter, to which Linux gives user programs access; no side
+        // effect.
         unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
         count
     }

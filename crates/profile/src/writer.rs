@@ -10,8 +10,8 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// A profile directory being written. `run.json` comes last: without it the directory is no profile, and is removed
-/// again when this is dropped.
+/// A profile directory being written. `run.json` comes last: without it the directory is no
+/// profile, and is removed again when this is dropped.
 #[derive(Debug)]
 pub struct ProfileWriter {
     directory: PathBuf,
@@ -33,8 +33,8 @@ pub fn numbered(wanted: &Path) -> impl Iterator<Item = PathBuf> {
 }
 
 impl ProfileWriter {
-    /// Creates `wanted`, or, if that exists, `NAME-2.mpisee`, `NAME-3.mpisee`, …, and the folder for it. A whole path that
-    /// is not there is more likely a slip.
+    /// Creates `wanted`, or, if that exists, `NAME-2.mpisee`, `NAME-3.mpisee`, …, and the folder
+    /// for it. A whole path that is not there is more likely a slip.
     pub fn create(wanted: &Path) -> Result<Self, ProfileError> {
         for directory in numbered(wanted) {
             let created = create_directory(&directory).or_else(|error| match directory.parent() {
@@ -123,7 +123,8 @@ fn create_file(path: &Path) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Restores the owner's permissions that the program's umask has removed, so that the profile can be read.
+/// Restores the owner's permissions that the program's umask has removed, so that the profile can
+/// be read.
 fn let_owner(path: &Path, rights: u32) {
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
     let mode = metadata.permissions().mode();
@@ -138,8 +139,8 @@ pub fn since_taken(wanted: &Path, directory: &Path) -> String {
     if wanted == directory { String::new() } else { format!(", since {} exists", wanted.display()) }
 }
 
-/// Syncs the file, since a full disk or an exhausted quota may show only then. Errors of file systems without sync are
-/// ignored.
+/// Syncs the file, since a full disk or an exhausted quota may show only then. Errors of file
+/// systems without sync are ignored.
 fn hand_over(file: &File) -> std::io::Result<()> {
     match file.sync_data() {
         Err(error) if [ErrorKind::InvalidInput, ErrorKind::Unsupported].contains(&error.kind()) => Ok(()),

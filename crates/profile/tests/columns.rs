@@ -1,4 +1,5 @@
-//! Descriptions of columns outside of the row types: docs/reference/columns.md, and the schema of the Python package.
+//! Descriptions of columns outside of the row types: docs/reference/columns.md, and the schema of
+//! the Python package.
 
 use mpisee_profile::FORMAT_VERSION;
 use mpisee_profile::rows::{Column, TABLES, Table};

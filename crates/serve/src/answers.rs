@@ -14,7 +14,8 @@ pub type Answer = Response<Full<Bytes>>;
 /// The live page loads its script and its style, and asks this server alone.
 const OWN_PAGE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; \
                         base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// A report has everything in it, and must not reach the rest: it is shown as of an origin of its own.
+/// A report has everything in it, and must not reach the rest: it is shown as of an origin of its
+/// own.
 const REPORT: &str = "sandbox allow-scripts allow-downloads allow-popups; default-src 'none'; script-src 'unsafe-inline'; \
                       style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
 

@@ -1,4 +1,5 @@
-//! Running jobs: what readers of nodes see, joined, with what came before; ended ones go to the history.
+//! Running jobs: what readers of nodes see, joined, with what came before; ended ones go to the
+//! history.
 
 use crate::samples::{Sample, Samples};
 use crate::store::{Record, Store};
@@ -262,8 +263,9 @@ impl State {
         }
     }
 
-    /// The looks of all readers, each rank once. A job on this node is the agent's, unless that has sent nothing for `patience`, as one
-    /// that was killed: then it is the server's, also at its end, so that no older numbers come back.
+    /// The looks of all readers, each rank once. A job on this node is the agent's, unless that has
+    /// sent nothing for `patience`, as one that was killed: then it is the server's, also at its
+    /// end, so that no older numbers come back.
     fn looks(&mut self, local: Option<Look>, patience: Duration) -> Vec<Look> {
         let here = local.as_ref().map(Look::ranks).unwrap_or_default();
         for source in self.sources.iter_mut().filter(|source| source.at.elapsed() > patience) {
@@ -307,7 +309,8 @@ impl State {
         }
     }
 
-    /// How long ago an agent of each node was heard of; without a node that the server reads itself.
+    /// How long ago an agent of each node was heard of; without a node that the server reads
+    /// itself.
     fn ages(&self, live: &LiveJob) -> BTreeMap<String, f64> {
         let of_job = self.sources.iter().filter(|source| source.is_used_for(live.job));
         of_job.map(|source| (source.look.host.clone(), source.at.elapsed().as_secs_f64())).collect()

@@ -1,8 +1,12 @@
-//! `mpisee-serve`: a local web server with the profiles of a folder, and running jobs, live. `mpisee-through serve` becomes this program.
+//! `mpisee-serve`: a local web server with the profiles of a folder, and running jobs, live.
+//! `mpisee-through serve` becomes this program.
 //!
-//! One thread looks at the jobs of this node and joins them with what agents of other nodes sent: `jobs`, with `samples` over time, and the `store` for those
-//! that have ended, with the `totals` of their calls. Another one answers: `server` takes connections, bounds them, and checks the `token` of each request; `agents` reads what agents
-//! send. `profiles` has the names in the folder, `pages` the reports on them. What is read of segments and profiles is `mpisee_through`'s.
+//! One thread looks at the jobs of this node and joins them with what agents of other nodes sent:
+//! `jobs`, with `samples` over time, and the `store` for those that have ended, with the `totals`
+//! of their calls. Another one answers: `server` takes connections, bounds them, and checks the
+//! `token` of each request; `agents` reads what agents send. `profiles` has the names in the
+//! folder, `pages` the reports on them. What is read of segments and profiles is
+//! `mpisee_through`'s.
 
 mod agents;
 mod answers;

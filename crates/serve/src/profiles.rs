@@ -1,4 +1,5 @@
-//! The profiles of the folder that is served, by names that come from listing it: no name of a request becomes a path.
+//! The profiles of the folder that is served, by names that come from listing it: no name of a
+//! request becomes a path.
 
 use anyhow::{Context, Result, bail};
 use mpisee_through::library::{Outline, outline};
@@ -37,7 +38,8 @@ pub struct List {
     pub folder: String,
     /// The last one first.
     pub profiles: Vec<Listed>,
-    /// True if there may be more: the folder has too many profiles or entries, or goes deeper than is looked.
+    /// True if there may be more: the folder has too many profiles or entries, or goes deeper than
+    /// is looked.
     pub is_cut_off: bool,
 }
 
@@ -121,8 +123,8 @@ impl Profiles {
         Ok(path)
     }
 
-    /// Fails if something in the profile is a link that leads out of the folder, whose text would be in a page, or no file, which
-    /// may never be read to its end.
+    /// Fails if something in the profile is a link that leads out of the folder, whose text would
+    /// be in a page, or no file, which may never be read to its end.
     fn inside(&self, profile: &Path) -> Result<()> {
         const MOST_FILES: usize = 1000;
         let whole = profile.canonicalize()?;
@@ -179,7 +181,8 @@ impl Found {
         }
     }
 
-    /// Finds out whether a folder of the last level has one in it, which could be a profile or have some.
+    /// Finds out whether a folder of the last level has one in it, which could be a profile or have
+    /// some.
     fn look_for_deeper(&mut self, folder: &Path) {
         if self.has_deeper {
             return;

@@ -33,8 +33,9 @@ impl Samples {
         &self.0
     }
 
-    /// Adds one, unless it is no later than the last. Its interval may have begun before the last one's end, where nodes are looked at
-    /// in different intervals; what they have in common counts for the earlier sample.
+    /// Adds one, unless it is no later than the last. Its interval may have begun before the last
+    /// one's end, where nodes are looked at in different intervals; what they have in common counts
+    /// for the earlier sample.
     pub fn add(&mut self, mut sample: Sample) {
         if let Some(last) = self.0.last() {
             sample.length_s = sample.length_s.min(sample.at_s - last.at_s);

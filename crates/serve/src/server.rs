@@ -27,14 +27,16 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// Connections at one time, agents included. For a further one the oldest that has not shown the token is closed, if there is one, else itself.
+/// Connections at one time, agents included. For a further one the oldest that has not shown the
+/// token is closed, if there is one, else itself.
 const MOST_CONNECTIONS: usize = 2048;
 /// Descriptors for everything else.
 const OTHER_DESCRIPTORS: usize = 64;
 /// The head of a request has to come within that time, also the next one on a connection.
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const MOST_HEAD_BYTES: usize = 16 << 10;
-/// A connection takes no further request after that time, and is closed after a while, answered or not.
+/// A connection takes no further request after that time, and is closed after a while, answered or
+/// not.
 const LIFE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(240)];
 /// Threads that read files, make reports and parse what agents send.
 const MOST_THREADS: usize = 8;

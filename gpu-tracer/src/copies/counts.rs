@@ -7,7 +7,8 @@ use mpisee_profile::rows::Memory;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// Counters are written to the file not more often than this, but for the first ones of a kind: what a killed process loses.
+/// Counters are written to the file not more often than this, but for the first ones of a kind:
+/// what a killed process loses.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 /// Lines of Python that have rows of their own.
 const MOST_LINES: usize = 4096;
@@ -96,7 +97,8 @@ impl Counts {
         number
     }
 
-    /// Adds a call of the driver, or what it copied for a message. Returns whether its counter is new.
+    /// Adds a call of the driver, or what it copied for a message. Returns whether its counter is
+    /// new.
     pub fn add(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) -> bool {
         let is_new = self.add_unwritten(key, bytes, nanoseconds);
         if is_new || self.written.elapsed() > BETWEEN_WRITES {
@@ -105,8 +107,8 @@ impl Counts {
         is_new
     }
 
-    /// Adds what was copied for a message, to be written with the next call of the driver: this one is of MPI, of which a signal's handler
-    /// may make calls. Returns whether its counter is new.
+    /// Adds what was copied for a message, to be written with the next call of the driver: this one
+    /// is of MPI, of which a signal's handler may make calls. Returns whether its counter is new.
     pub fn add_unwritten(&mut self, key: CounterKey, bytes: u64, nanoseconds: u64) -> bool {
         let known = self.numbers.get(&key).copied();
         let number = known.unwrap_or_else(|| self.describe(key));

@@ -36,7 +36,8 @@ impl Stream {
     /// The parameters are those of a function that has its stream there.
     pub unsafe fn handle(self, parameters: *const c_void) -> Option<u64> {
         let words = parameters.cast::<u64>();
-        // SAFETY: the parameters are words of 8 bytes, of which the function has this many; of a call that succeeded the configuration is valid.
+        // SAFETY: the parameters are words of 8 bytes, of which the function has this many; of a
+        // call that succeeded the configuration is valid.
         unsafe {
             match self {
                 Stream::Blocking | Stream::Default => None,

@@ -1,4 +1,5 @@
-//! The driver's answers in callbacks: the kind of memory at an address, the current device, and whether a stream is captured.
+//! The driver's answers in callbacks: the kind of memory at an address, the current device, and
+//! whether a stream is captured.
 
 use super::shape::Operand;
 use crate::process::driver::{self, Handle, PER_THREAD, function, handle};
@@ -28,8 +29,8 @@ impl Device {
     /// Where no device is known.
     pub const NONE: Device = Device(-1);
 
-    /// Queries the driver for the name, the first time. No lock may be held meanwhile: a thread that waits for it may hold a lock of
-    /// the driver.
+    /// Queries the driver for the name, the first time. No lock may be held meanwhile: a thread
+    /// that waits for it may hold a lock of the driver.
     fn of(number: c_int) -> Device {
         let device = Device(number);
         if let Some(name) = device.place()
@@ -122,7 +123,8 @@ pub fn current_device() -> Device {
     if status == Some(0) { Device::of(device) } else { Device::NONE }
 }
 
-/// Returns whether work that is put into the stream becomes part of a graph. `is_of_thread`: null is the thread's default stream.
+/// Returns whether work that is put into the stream becomes part of a graph. `is_of_thread`: null
+/// is the thread's default stream.
 pub fn is_captured(stream: u64, is_of_thread: bool) -> bool {
     let stream = match stream {
         // The stream of the context is never captured.
@@ -136,8 +138,8 @@ pub fn is_captured(stream: u64, is_of_thread: bool) -> bool {
     unsafe { is_capturing(handle(stream), &raw mut captured) == 0 && captured != NOT_CAPTURED }
 }
 
-/// The size of an array's elements; none where the driver does not say it, or elements have no size of their own, as of compressed
-/// formats.
+/// The size of an array's elements; none where the driver does not say it, or elements have no size
+/// of their own, as of compressed formats.
 pub fn bytes_of_element(array: u64) -> Option<u64> {
     let get_descriptor = functions().descriptor?;
     let mut descriptor = MaybeUninit::<CUDA_ARRAY3D_DESCRIPTOR>::zeroed();
@@ -146,8 +148,8 @@ pub fn bytes_of_element(array: u64) -> Option<u64> {
     if unsafe { get_descriptor(place, handle(array)) } != 0 {
         return None;
     }
-    // SAFETY: all of the description is initialised. The format is read as a number, as cudarc's enumeration lacks those of later
-    // versions, and no reference is made of the description.
+    // SAFETY: all of the description is initialised. The format is read as a number, as cudarc's
+    // enumeration lacks those of later versions, and no reference is made of the description.
     let (format, channels) = unsafe {
         ((&raw const (*place).Format).cast::<u32>().read(), (&raw const (*place).NumChannels).read())
     };

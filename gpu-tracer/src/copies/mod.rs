@@ -1,4 +1,5 @@
-//! Copies that the host asks for, and launches: counted as the driver is called, by a backend that reports both ends of each call.
+//! Copies that the host asks for, and launches: counted as the driver is called, by a backend that
+//! reports both ends of each call.
 
 mod counts;
 pub mod function;
@@ -71,7 +72,8 @@ pub fn start(output: Output<CopyValues>) {
     look_for_python();
 }
 
-/// Looks for a Python that is loaded by now. That may take the loader's lock, which a thread that waits for ours may hold.
+/// Looks for a Python that is loaded by now. That may take the loader's lock, which a thread that
+/// waits for ours may hold.
 fn look_for_python() {
     if let Some(sentence) = python::look()
         && let Some(mut state) = lock()
@@ -80,8 +82,8 @@ fn look_for_python() {
     }
 }
 
-/// The process is ending. Calls are no longer looked at: that would query the driver, which another thread may be shutting down by
-/// now. NVIDIA says of no function that it may be called then.
+/// The process is ending. Calls are no longer looked at: that would query the driver, which another
+/// thread may be shutting down by now. NVIDIA says of no function that it may be called then.
 pub fn end() {
     HAS_ENDED.store(true, Ordering::Relaxed);
 }
@@ -90,7 +92,8 @@ fn lock() -> Option<MutexGuard<'static, State>> {
     STATE.get().map(|state| state.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Acts in a thread of the program, where nothing shows of it. No panic unwinds into the driver or into MPI.
+/// Acts in a thread of the program, where nothing shows of it. No panic unwinds into the driver or
+/// into MPI.
 fn guarded(act: impl FnOnce()) {
     let _hidden = process::hide();
     if catch_unwind(AssertUnwindSafe(act)).is_err() {
@@ -151,14 +154,16 @@ unsafe fn count(
     let call = Call { function, device: memory::current_device(), line: python::line() };
     // SAFETY: the parameters are those of a call of this function, which succeeded.
     let number = unsafe { function.shape.number(parameters) };
-    // Of a batch, each has an equal part of the time; the first ones have what is left of the division.
+    // Of a batch, each has an equal part of the time; the first ones have what is left of the
+    // division.
     let copies = number.max(1) as u64;
     let (share, rest) = (nanoseconds / copies, nanoseconds % copies);
     for begin in (0..number).step_by(PIECE) {
         let piece: [Option<Located>; PIECE] = std::array::from_fn(|at| {
             let at = begin + at;
             (at < number).then(|| {
-                // SAFETY: the parameters are those of a call of this function which succeeded, and has this number of copies.
+                // SAFETY: the parameters are those of a call of this function which succeeded, and
+                // has this number of copies.
                 let copy = unsafe { function.shape.copy(parameters, at, memory::bytes_of_element) };
                 let (from, to) = (memory::find(copy.from), memory::find(copy.to));
                 Located { copy, from, to, nanoseconds: share + u64::from((at as u64) < rest) }
@@ -168,8 +173,9 @@ unsafe fn count(
     }
 }
 
-/// Copies of a batch that are counted together. The driver is queried about all of them before the lock is taken, and no memory is
-/// allocated for them, as a batch may have any number. They lie on the thread's stack, which may be small.
+/// Copies of a batch that are counted together. The driver is queried about all of them before the
+/// lock is taken, and no memory is allocated for them, as a batch may have any number. They lie on
+/// the thread's stack, which may be small.
 const PIECE: usize = 8;
 
 /// A call that is counted.
@@ -219,8 +225,8 @@ impl State {
         is_new
     }
 
-    /// Looks whether a copy is of what was received, and keeps it for what may be sent. What any other call writes to the host's
-    /// memory takes the place of what was there.
+    /// Looks whether a copy is of what was received, and keeps it for what may be sent. What any
+    /// other call writes to the host's memory takes the place of what was there.
     fn keep(&mut self, copy: &Transfer, from: Option<Memory>, to: Memory, is_async: bool, nanoseconds: u64) {
         let State { counts, recent, .. } = self;
         match (copy.from, copy.to, copy.bytes) {
@@ -271,7 +277,8 @@ impl State {
 
 /// MPI sent memory of the host, or received into it, on a communicator.
 pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
-    // Of calls while the process was ending the memory is not known, and so not which copy wrote this memory last.
+    // Of calls while the process was ending the memory is not known, and so not which copy wrote
+    // this memory last.
     if LATE.load(Ordering::Relaxed) > 0 {
         return;
     }
@@ -290,8 +297,8 @@ pub fn communicated(communicator: u32, begin: u64, bytes: u64, is_sent: bool) {
     });
 }
 
-/// Completes the file, also while the process is ending, as `MPI_Finalize` may be called in an exit handler. The error says why some of
-/// it could not be written.
+/// Completes the file, also while the process is ending, as `MPI_Finalize` may be called in an exit
+/// handler. The error says why some of it could not be written.
 pub fn complete() -> Result<(), String> {
     let mut failure = None;
     guarded(|| {

@@ -1,5 +1,5 @@
-//! The last copies and messages, to find copies that were for messages: to the host right before a send of the same memory,
-//! or to a device right after a receive into it.
+//! The last copies and messages, to find copies that were for messages: to the host right before a
+//! send of the same memory, or to a device right after a receive into it.
 
 use std::collections::VecDeque;
 
@@ -108,13 +108,15 @@ impl<T: Copy> Recent<T> {
         self.copies.add(begin, copy.span, copy);
     }
 
-    /// The host's memory was written by something else: what was there before is neither sent nor copied to a device any more.
+    /// The host's memory was written by something else: what was there before is neither sent nor
+    /// copied to a device any more.
     pub fn overwritten(&mut self, begin: u64, span: u64) {
         self.copies.take(begin, span, |_, _| ());
         self.received.take(begin, span, |_, _| ());
     }
 
-    /// A copy of the host's memory to a device; passes on the communicator of each receive that wrote some of it, and how much.
+    /// A copy of the host's memory to a device; passes on the communicator of each receive that
+    /// wrote some of it, and how much.
     pub fn copied_to_device(&mut self, begin: u64, span: u64, each: impl FnMut(u64, u32)) {
         self.received.take(begin, span, each);
     }

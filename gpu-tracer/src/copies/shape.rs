@@ -1,7 +1,8 @@
 //! The copy that a call of the driver makes: its ends and bytes, read from its parameters.
 //!
-//! Parameters and NVIDIA's descriptions of copies are words of eight bytes here, and no references to the structures of cudarc: the
-//! kinds of memory in these are enumerations, of which a program may pass a later value.
+//! Parameters and NVIDIA's descriptions of copies are words of eight bytes here, and no references
+//! to the structures of cudarc: the kinds of memory in these are enumerations, of which a program
+//! may pass a later value.
 
 use cudarc::driver::sys::{
     CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_BATCH_OP, CUDA_MEMCPY3D_PEER, CUmemcpy3DOperand,
@@ -199,10 +200,12 @@ impl Shape {
         }
     }
 
-    /// A copy of a call, by its place among them. `bytes_of_element` has the size of an array's elements, by the array's handle.
+    /// A copy of a call, by its place among them. `bytes_of_element` has the size of an array's
+    /// elements, by the array's handle.
     ///
     /// # Safety
-    /// The parameters are those of a call of a function of this shape which succeeded, and has more copies than `at`.
+    /// The parameters are those of a call of a function of this shape which succeeded, and has more
+    /// copies than `at`.
     pub unsafe fn copy(
         self,
         parameters: *const c_void,
@@ -210,7 +213,8 @@ impl Shape {
         bytes_of_element: impl Fn(u64) -> Option<u64>,
     ) -> Transfer {
         let words = parameters.cast::<u64>();
-        // SAFETY: the parameters have these words, and those that are pointers are valid, since the call succeeded.
+        // SAFETY: the parameters have these words, and those that are pointers are valid, since the
+        // call succeeded.
         unsafe {
             match self {
                 Shape::Plain { to, from, size } => plain(words, to, from, size),
@@ -298,7 +302,8 @@ unsafe fn described(words: *const u64, description: &Description) -> Transfer {
     Transfer { from: place(&description.from), to: place(&description.to), bytes: Some(bytes) }
 }
 
-/// A copy of a batch of blocks. Lengths in it are in elements: of the array, if there is one, else of one byte.
+/// A copy of a batch of blocks. Lengths in it are in elements: of the array, if there is one, else
+/// of one byte.
 ///
 /// # Safety
 /// It is a `CUDA_MEMCPY3D_BATCH_OP`.

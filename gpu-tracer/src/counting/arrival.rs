@@ -1,12 +1,13 @@
 //! Device memory that was written in the order of one stream, until it is known to be there.
 //!
-//! A kernel in that stream finds it written. Kernels in other streams must not use it yet, nor may it be read: the Sanitizer's
-//! reads wait for nothing (docs/explanation/gpu-tracing.md).
+//! A kernel in that stream finds it written. Kernels in other streams must not use it yet, nor may
+//! it be read: the Sanitizer's reads wait for nothing (docs/explanation/gpu-tracing.md).
 
 use std::time::{Duration, Instant};
 
-/// So long a context's launches are held up in all, until what other streams wait for is there: the stream in which it was
-/// written may have a kernel in it that waits for what the program does next.
+/// So long a context's launches are held up in all, until what other streams wait for is there: the
+/// stream in which it was written may have a kernel in it that waits for what the program does
+/// next.
 const PATIENCE: Duration = Duration::from_millis(200);
 const BETWEEN_LOOKS: Duration = Duration::from_micros(100);
 /// Stands for all streams that are gone: no handle is this.
@@ -48,7 +49,8 @@ impl Arrival {
         self.stream.is_none()
     }
 
-    /// Returns whether what is put into the stream now finds it written, after waiting for that for a while.
+    /// Returns whether what is put into the stream now finds it written, after waiting for that for
+    /// a while.
     pub fn is_for(&mut self, stream: u64, mut look: impl FnMut() -> bool) -> bool {
         loop {
             if self.stream == Some(stream) || self.is_there(&mut look) {

@@ -1,6 +1,7 @@
 //! Device memory of a context: counters, ranges and the parameters of launches.
 //!
-//! The parameters of a launch do not change while it may run; memory is reused once no launch can need it.
+//! The parameters of a launch do not change while it may run; memory is reused once no launch can
+//! need it.
 
 use crate::counting::arrival::{Arrival, GONE};
 use crate::counting::patience::Patience;
@@ -14,8 +15,8 @@ use std::time::Instant;
 /// Launches that get their memory together.
 const LAUNCHES_PER_BLOCK: usize = 64;
 const LAUNCH_BYTES: usize = size_of::<Launch>();
-/// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for its stream is made to
-/// at so many.
+/// Pieces of memory of a stream that wait until nobody can use them. A program that never waits for
+/// its stream is made to at so many.
 const MOST_RETIRED: usize = 512;
 /// The smallest piece of device memory that is allocated.
 const LEAST_BYTES: usize = LAUNCHES_PER_BLOCK * LAUNCH_BYTES;
@@ -66,7 +67,8 @@ pub struct Stream {
     pub blocks: Vec<(u64, usize)>,
     /// Launches in the last block.
     pub used: usize,
-    /// Memory that running kernels may still use, and such that was there before the stream was last waited for.
+    /// Memory that running kernels may still use, and such that was there before the stream was
+    /// last waited for.
     pub retired: Vec<(u64, usize)>,
     /// See `retired`.
     pub older: Vec<(u64, usize)>,
@@ -98,7 +100,8 @@ impl Context {
         }
     }
 
-    /// Makes the counters, once, and before them room for records. False if the device has no memory for counters.
+    /// Makes the counters, once, and before them room for records. False if the device has no
+    /// memory for counters.
     pub fn make_table(&mut self, backend: &dyn Backend, queue: Queue, slots: usize, records: usize) -> bool {
         if self.table != 0 || self.has_failed {
             return !self.has_failed;
@@ -108,7 +111,8 @@ impl Context {
             self.records = Buffer::make(backend, queue, records).unwrap_or_default();
         }
         let Some(table) = backend.allocate(queue.context, Table::bytes(slots)) else { return false };
-        // What is written last is there last. The stream may still write to a table that fails, so that is not freed.
+        // What is written last is there last. The stream may still write to a table that fails, so
+        // that is not freed.
         self.has_failed = !backend.clear(queue, table, Table::bytes(slots))
             || !backend.write(queue, table, bytes_of(&[Table::new(slots, self.mark)]));
         if !self.has_failed {
@@ -175,7 +179,8 @@ impl Context {
         })
     }
 
-    /// Waits for a stream for which the program has not waited for long, so that its blocks can be used again.
+    /// Waits for a stream for which the program has not waited for long, so that its blocks can be
+    /// used again.
     fn make_place(&mut self, backend: &dyn Backend, queue: Queue) {
         let of_stream = self.streams.entry(queue.stream).or_default();
         if of_stream.retired.len() > MOST_RETIRED && backend.wait(queue) {
@@ -195,7 +200,8 @@ impl Context {
             self.make_place(backend, queue);
             let block = self.take(backend, context, LEAST_BYTES)?;
             let of_stream = self.streams.get_mut(&stream)?;
-            // Where each launch has its own, nobody needs a block again that is full. The first has the ranges.
+            // Where each launch has its own, nobody needs a block again that is full. The first has
+            // the ranges.
             if is_recorded {
                 let full = of_stream.blocks.drain(1..);
                 of_stream.retired.extend(full);
@@ -217,8 +223,9 @@ impl Context {
         Some(address)
     }
 
-    /// A stream is about to go, and another may get its handle, in which nothing waits for what is still in this one. So
-    /// what it has is not for that one; it can be used again after a wait for the whole context.
+    /// A stream is about to go, and another may get its handle, in which nothing waits for what is
+    /// still in this one. So what it has is not for that one; it can be used again after a wait for
+    /// the whole context.
     pub fn forget_stream(&mut self, backend: &dyn Backend, queue: Queue) {
         if let Some(arrival) = &mut self.arrival {
             arrival.stream_gone(queue.stream);
@@ -243,13 +250,15 @@ impl Context {
     }
 }
 
-/// Returns whether the device has the table; also if it cannot be read, which who reads the counters finds out.
+/// Returns whether the device has the table; also if it cannot be read, which who reads the
+/// counters finds out.
 fn has_table(backend: &dyn Backend, queue: Queue, table: u64, mark: u64) -> bool {
     let mut seen = [Table::default()];
     !backend.read(queue, table, bytes_of_mut(&mut seen)) || seen[0].mark == mark
 }
 
-/// A mark that no table had: memory may still have that of a context that is gone, or another process's.
+/// A mark that no table had: memory may still have that of a context that is gone, or another
+/// process's.
 fn new_mark() -> u64 {
     RandomState::new().hash_one(Instant::now())
 }

@@ -12,7 +12,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most launching lines that a kernel has rows for; launches by further lines share one, so that there is room for kernels.
+/// The most launching lines that a kernel has rows for; launches by further lines share one, so
+/// that there is room for kernels.
 const MOST_LAUNCHES_WITH_LINES: u32 = MOST_KERNELS / 2;
 
 /// A kernel of a module.
@@ -20,7 +21,8 @@ pub struct Kernel {
     name: String,
     module: u64,
     lines: Arc<Lines>,
-    /// Addresses of its code and that of the functions that it may call, as far as they were needed.
+    /// Addresses of its code and that of the functions that it may call, as far as they were
+    /// needed.
     code: Vec<(u64, u64, String)>,
     knows_all_functions: bool,
     /// Addresses of its own code; empty once they may be another's.
@@ -130,8 +132,8 @@ impl Counts {
         self.kernels.iter_mut().filter(|it| it.module == module).for_each(|it| it.own = 0..0);
     }
 
-    /// The kernel of an instruction in a launch of `kernel`. Kernels of a graph may have what another of the same graph got,
-    /// but only a kernel itself runs its code.
+    /// The kernel of an instruction in a launch of `kernel`. Kernels of a graph may have what
+    /// another of the same graph got, but only a kernel itself runs its code.
     fn kernel_at(&self, kernel: u32, pc: u64) -> usize {
         let launched = kernel as usize;
         let has = |at: usize| self.kernels.get(at).is_some_and(|it| it.own.contains(&pc));

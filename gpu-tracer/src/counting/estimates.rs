@@ -1,9 +1,10 @@
-//! Estimates of what all launches accessed, from those of some intervals: between two moments at which no kernel that counts
-//! can be running in a context, every launch counts or none.
+//! Estimates of what all launches accessed, from those of some intervals: between two moments at
+//! which no kernel that counts can be running in a context, every launch counts or none.
 //!
-//! The first interval in which a kernel is launched counts from that launch on; of the others one in N is drawn. What a
-//! counter has of a kernel's launches in drawn intervals, divided by how many these were, stands for the launches that were
-//! not counted (a ratio estimate: Cochran, Sampling Techniques, 3rd edition, 6.3 and 6.4, with intervals as the units).
+//! The first interval in which a kernel is launched counts from that launch on; of the others one
+//! in N is drawn. What a counter has of a kernel's launches in drawn intervals, divided by how many
+//! these were, stands for the launches that were not counted (a ratio estimate: Cochran, Sampling
+//! Techniques, 3rd edition, 6.3 and 6.4, with intervals as the units).
 
 use mpisee_profile::gpu::Values;
 use std::collections::HashMap;
@@ -41,7 +42,8 @@ struct Sum {
     current: u64,
     first: u64,
     drawn: u64,
-    /// Sums over drawn intervals: of its squares, and of its products with the launches of the kernel.
+    /// Sums over drawn intervals: of its squares, and of its products with the launches of the
+    /// kernel.
     squares: f64,
     products: f64,
 }
@@ -154,7 +156,8 @@ impl Estimates {
         }
     }
 
-    /// The interval of a context ends, and all that its kernels counted was added. Returns whether it counted.
+    /// The interval of a context ends, and all that its kernels counted was added. Returns whether
+    /// it counted.
     pub fn end(&mut self, context: u64) -> bool {
         if !self.is_on() {
             return false;
@@ -252,8 +255,8 @@ impl Counter {
 mod tests {
     use super::*;
 
-    /// A kernel with one counter, launched in intervals: of each its launches, and the accesses of each launch. Returns the
-    /// estimate and how many launches were counted.
+    /// A kernel with one counter, launched in intervals: of each its launches, and the accesses of
+    /// each launch. Returns the estimate and how many launches were counted.
     fn estimate(every: u32, intervals: impl Iterator<Item = (u64, u64)>) -> (Values, u64) {
         let mut estimates = Estimates::new(every);
         let mut counted = 0;

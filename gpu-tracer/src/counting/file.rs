@@ -1,6 +1,7 @@
 //! The file of counters, written so that it is whole whenever the process is killed.
 //!
-//! It is opened again for each batch: the program may close a descriptor that is kept open, and reuse its number.
+//! It is opened again for each batch: the program may close a descriptor that is kept open, and
+//! reuse its number.
 
 use mpisee_in_process::guards::descriptors;
 use mpisee_profile::gpu::{
@@ -25,15 +26,18 @@ pub struct Output<V = Values> {
     end: u64,
     /// The offsets of the counters' values.
     places: HashMap<u32, u64>,
-    /// Records and values that found no descriptor or memory, to be tried again with what comes next.
+    /// Records and values that found no descriptor or memory, to be tried again with what comes
+    /// next.
     waiting: (Vec<FileEntry>, HashMap<u32, V>),
-    /// Set with the first error; what comes later is not written, so that no part is missing in between.
+    /// Set with the first error; what comes later is not written, so that no part is missing in
+    /// between.
     failed: Option<String>,
 }
 
 impl<V: CounterValues> Output<V> {
-    /// Makes the file. It takes the place of one that this process made before it called exec: the counts of MPI begin anew there, too.
-    /// The name is of this process alone, by its number and the time of its start, which exec leaves as they are.
+    /// Makes the file. It takes the place of one that this process made before it called exec: the
+    /// counts of MPI begin anew there, too. The name is of this process alone, by its number and
+    /// the time of its start, which exec leaves as they are.
     pub fn create(path: &Path) -> io::Result<Self> {
         let _held = descriptors::hold();
         let mut options = OpenOptions::new();
@@ -117,14 +121,16 @@ impl<V: CounterValues> Output<V> {
     }
 }
 
-/// Returns whether a file is of this user, has no other name and begins as the tracer's do. No link is followed, and no pipe waited for.
+/// Returns whether a file is of this user, has no other name and begins as the tracer's do. No link
+/// is followed, and no pipe waited for.
 fn is_earlier(path: &Path) -> bool {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let Ok(file) = OpenOptions::new().read(true).custom_flags(flags).open(path) else { return false };
     let Ok(metadata) = file.metadata() else { return false };
     // SAFETY: getuid cannot fail.
     let is_own = metadata.uid() == unsafe { libc::getuid() };
-    // The version is left out: another mpisee may have been there before exec. A file that could not be written is empty.
+    // The version is left out: another mpisee may have been there before exec. A file that could
+    // not be written is empty.
     let mut first = [0; MAGIC.len() - 1];
     is_own
         && metadata.is_file()
@@ -132,7 +138,8 @@ fn is_earlier(path: &Path) -> bool {
         && (metadata.len() == 0 || file.read_exact_at(&mut first, 0).is_ok() && MAGIC.starts_with(&first))
 }
 
-/// Returns whether what cannot be done now may be done later: there is no descriptor, or no memory, at the moment.
+/// Returns whether what cannot be done now may be done later: there is no descriptor, or no memory,
+/// at the moment.
 fn is_passing(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| [libc::EMFILE, libc::ENFILE, libc::ENOMEM].contains(&code))
 }

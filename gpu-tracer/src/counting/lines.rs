@@ -1,9 +1,10 @@
-//! From an instruction of a module to the line of source it was made for: the line table in the module's image, as
-//! `nvcc -lineinfo` writes it.
+//! From an instruction of a module to the line of source it was made for: the line table in the
+//! module's image, as `nvcc -lineinfo` writes it.
 //!
-//! The table is that of DWARF 2 with relocatable addresses: a sequence begins at the symbol of its section. NVIDIA adds
-//! an instruction that says of the rows after it that they are of an inlined function, and which earlier row of the
-//! sequence called that. Such rows get the caller's line, since that of the header that has atomicAdd helps nobody.
+//! The table is that of DWARF 2 with relocatable addresses: a sequence begins at the symbol of its
+//! section. NVIDIA adds an instruction that says of the rows after it that they are of an inlined
+//! function, and which earlier row of the sequence called that. Such rows get the caller's line,
+//! since that of the header that has atomicAdd helps nobody.
 
 use gimli::{
     DebugLine, DebugLineOffset, EndianSlice, IncompleteLineProgram, LineInstruction, LineProgramHeader,
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, HashMap};
 
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
 
-/// `DW_LNE_NVIDIA_inlined_call`: the number of the calling row, from 1, and the function's name; 0 if not inlined.
+/// `DW_LNE_NVIDIA_inlined_call`: the number of the calling row, from 1, and the function's name; 0
+/// if not inlined.
 const INLINED_CALL: u8 = 0x90;
 /// Images larger than that are not looked through for functions.
 const MOST_FUNCTIONS: usize = 1 << 16;
@@ -62,7 +64,8 @@ impl Lines {
         while let Some(length) = data.get(offset..offset + 4) {
             let program = table.program(DebugLineOffset(offset), 8, None, None).ok()?;
             self.read_unit(program);
-            // Units follow each other, each after its length; of these the format of 32 bits is all that there is.
+            // Units follow each other, each after its length; of these the format of 32 bits is all
+            // that there is.
             offset += 4 + u32::from_le_bytes(length.try_into().ok()?) as usize;
         }
         Some(())
@@ -108,7 +111,8 @@ impl Lines {
     }
 }
 
-/// Sections of a module are apart; here they lie in one space of addresses, each far from the others.
+/// Sections of a module are apart; here they lie in one space of addresses, each far from the
+/// others.
 const SECTION_SHIFT: u32 = 40;
 
 fn in_section(section: usize) -> u64 {

@@ -1,4 +1,5 @@
-//! When patches of a context come out: no kernel may be running, and nothing remote has been there for a while.
+//! When patches of a context come out: no kernel may be running, and nothing remote has been there
+//! for a while.
 
 use std::collections::HashSet;
 use std::thread::{self, ThreadId};
@@ -8,8 +9,8 @@ use std::thread::{self, ThreadId};
 pub struct Patience {
     /// Threads that launched kernels in a stream, and did not wait for it since.
     launching: HashSet<(ThreadId, u64)>,
-    /// The registry's version when nothing remote was there for the first time, and how often the program has waited
-    /// since then, all of it being so.
+    /// The registry's version when nothing remote was there for the first time, and how often the
+    /// program has waited since then, all of it being so.
     idle: Option<(u64, u32)>,
     /// The number of times that patches came out.
     times: u32,
@@ -21,17 +22,18 @@ impl Patience {
         self.launching.insert((thread::current().id(), stream));
     }
 
-    /// This thread has waited for a stream, or, without one, for the context. Returns whether nothing runs there: what a thread
-    /// launched before it waited has come to its end, what another launches meanwhile may not.
+    /// This thread has waited for a stream, or, without one, for the context. Returns whether
+    /// nothing runs there: what a thread launched before it waited has come to its end, what
+    /// another launches meanwhile may not.
     pub fn waited(&mut self, stream: Option<u64>) -> bool {
         let own = thread::current().id();
         self.launching.retain(|&(thread, of)| thread != own || stream.is_some_and(|stream| stream != of));
         self.launching.is_empty()
     }
 
-    /// Returns whether there was nothing remote for long enough; `idle` is the registry's version if there is nothing
-    /// now. Each time it takes twice as many waits, so that who allocates and frees without end is not patched without
-    /// end.
+    /// Returns whether there was nothing remote for long enough; `idle` is the registry's version
+    /// if there is nothing now. Each time it takes twice as many waits, so that who allocates and
+    /// frees without end is not patched without end.
     pub fn is_over(&mut self, idle: Option<u64>) -> bool {
         let Some(version) = idle else {
             self.idle = None;

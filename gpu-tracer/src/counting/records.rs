@@ -1,5 +1,5 @@
-//! Records of every access, from the device to a file: `device/core.h` writes them into two halves of a buffer, of which
-//! one is read and emptied while kernels go on to write into the other.
+//! Records of every access, from the device to a file: `device/core.h` writes them into two halves
+//! of a buffer, of which one is read and emptied while kernels go on to write into the other.
 
 use crate::counting::counts::{Counts, Origin};
 use crate::device::backend::{Backend, Queue};
@@ -46,8 +46,8 @@ impl Buffer {
         is_made.then_some(Buffer { address, capacity, ..Buffer::default() })
     }
 
-    /// Takes what is whole, and empties halves that are full; also how many records were dropped since this was last done.
-    /// None if the device cannot be read.
+    /// Takes what is whole, and empties halves that are full; also how many records were dropped
+    /// since this was last done. None if the device cannot be read.
     pub fn take(&mut self, backend: &dyn Backend, queue: Queue) -> Option<(Vec<Record>, u64)> {
         let mut header = [Records::default()];
         if !backend.read(queue, self.address, bytes_of_mut(&mut header)) {
@@ -73,8 +73,8 @@ impl Buffer {
         Some((found, dropped))
     }
 
-    /// Records up to the first that is not whole. They are read twice: what was whole in the first place is so throughout
-    /// in the second.
+    /// Records up to the first that is not whole. They are read twice: what was whole in the first
+    /// place is so throughout in the second.
     fn whole(
         &self,
         backend: &dyn Backend,
@@ -91,7 +91,8 @@ impl Buffer {
         (records.is_empty() || backend.read(queue, address, bytes_of_mut(&mut records))).then_some(records)
     }
 
-    /// Empties a half of which every record was taken. Nobody writes there until `reserved` is 0 again.
+    /// Empties a half of which every record was taken. Nobody writes there until `reserved` is 0
+    /// again.
     fn empty(&mut self, backend: &dyn Backend, queue: Queue, half: usize) -> bool {
         let begin = self.address + Records::offset(self.capacity, half, 0);
         let word = |field: usize| self.address + (field + 8 * half) as u64;
@@ -176,8 +177,8 @@ impl Recorder {
         self.flush();
     }
 
-    /// Writes at once whose memory it is that other processes import by a handle: their accesses may be in their files before
-    /// anything else is in this one.
+    /// Writes at once whose memory it is that other processes import by a handle: their accesses
+    /// may be in their files before anything else is in this one.
     pub fn export(&mut self, handle: Handle, device: String, object: String) {
         if self.failed.is_none() {
             self.describe(&Description::Export { handle, device, object });

@@ -19,7 +19,8 @@ impl Table {
 }
 
 impl Window {
-    /// Two in which all of the ranges are, which are sorted: with the largest gap between ranges left out.
+    /// Two in which all of the ranges are, which are sorted: with the largest gap between ranges
+    /// left out.
     pub fn around(ranges: &[Range]) -> [Window; 2] {
         let gap = |at: &usize| ranges[*at].begin - ranges[at - 1].end;
         let split = (1..ranges.len()).max_by_key(gap).unwrap_or(ranges.len());

@@ -1,4 +1,5 @@
-//! Calls of CUDA's driver that change memory, as both backends report them, as events of the tracer.
+//! Calls of CUDA's driver that change memory, as both backends report them, as events of the
+//! tracer.
 //!
 //! Parameters are in the structures of `generated_cuda_meta.h`, which cudarc has with CUPTI.
 
@@ -70,7 +71,8 @@ pub enum DriverCall {
 }
 
 impl DriverCall {
-    /// Returns whether it is looked at before it is made: what is freed may be another's before the call returns.
+    /// Returns whether it is looked at before it is made: what is freed may be another's before the
+    /// call returns.
     pub fn frees(self) -> bool {
         matches!(self, DriverCall::Free)
     }
@@ -80,7 +82,8 @@ const FILE_DESCRIPTOR: CUmemAllocationHandleType =
     CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
 const FABRIC: CUmemAllocationHandleType = CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_FABRIC;
 
-/// Reports a call that succeeded, or one that is to free memory; `device` is that of the context in which it is made.
+/// Reports a call that succeeded, or one that is to free memory; `device` is that of the context in
+/// which it is made.
 ///
 /// # Safety
 /// The parameters are those of the call.
@@ -118,7 +121,8 @@ pub unsafe fn take(state: &mut State, call: DriverCall, parameters: *const c_voi
 /// # Safety
 /// The parameters are those of the call.
 unsafe fn take_memory(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void, device: c_int) {
-    // SAFETY: the casts are to the types that generated_cuda_meta.h gives, and results of a call that succeeded are valid.
+    // SAFETY: the casts are to the types that generated_cuda_meta.h gives, and results of a call
+    // that succeeded are valid.
     unsafe {
         match call {
             DriverCall::Alloc | DriverCall::AllocManaged | DriverCall::AllocHost | DriverCall::AllocAsync => {
@@ -155,7 +159,8 @@ unsafe fn take_memory(tracer: &mut Tracer, call: DriverCall, parameters: *const 
 /// # Safety
 /// The parameters are those of the call.
 unsafe fn take_shared(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void) {
-    // SAFETY: each structure has the layout of the parameters of its call, of which the caller says that they are these.
+    // SAFETY: each structure has the layout of the parameters of its call, of which the caller says
+    // that they are these.
     unsafe {
         match call {
             DriverCall::PoolImport => {
@@ -189,14 +194,15 @@ unsafe fn take_shared(tracer: &mut Tracer, call: DriverCall, parameters: *const 
 /// # Safety
 /// The parameters are those of the call.
 unsafe fn take_physical(tracer: &mut Tracer, call: DriverCall, parameters: *const c_void) {
-    // SAFETY: each structure has the layout of the parameters of its call, of which the caller says that they are these.
+    // SAFETY: each structure has the layout of the parameters of its call, of which the caller says
+    // that they are these.
     unsafe {
         match call {
             DriverCall::Create => {
                 const ON_DEVICE: c_int = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE as c_int;
                 let call = &*parameters.cast::<cuMemCreate_params>();
-                // The type is read as a number, and no reference made of the location: a program may pass a type of a later version,
-                // which is no value of cudarc's enumeration.
+                // The type is read as a number, and no reference made of the location: a program
+                // may pass a type of a later version, which is no value of cudarc's enumeration.
                 let location = &raw const (*call.prop).location;
                 let location_type = (&raw const (*location).type_).cast::<c_int>().read();
                 // What is not on a device is on the host.

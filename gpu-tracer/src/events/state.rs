@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
-/// True if the process is ending: the driver is shutting down, and NVIDIA does not say that it may be used meanwhile.
+/// True if the process is ending: the driver is shutting down, and NVIDIA does not say that it may
+/// be used meanwhile.
 static HAS_ENDED: AtomicBool = AtomicBool::new(false);
 /// Events that were given up.
 static MISSED: AtomicU64 = AtomicU64::new(0);
@@ -49,7 +50,8 @@ impl Shared {
         Box::leak(Box::new(Shared { state: Mutex::new(state) }))
     }
 
-    /// The state, outside of events. Events that the driver reports in this thread meanwhile are our own doing.
+    /// The state, outside of events. Events that the driver reports in this thread meanwhile are
+    /// our own doing.
     pub fn act<R>(&self, act: impl FnOnce(&mut State) -> R) -> Option<R> {
         let before = INSIDE.replace(true);
         let _hidden = process::hide();
@@ -58,8 +60,8 @@ impl Shared {
         done
     }
 
-    /// The state. Another thread has it for moments; should it be held for long, which can only be because the driver
-    /// waits for this thread, the event is given up.
+    /// The state. Another thread has it for moments; should it be held for long, which can only be
+    /// because the driver waits for this thread, the event is given up.
     fn lock(&self) -> Option<MutexGuard<'_, State>> {
         const MOST: Duration = Duration::from_secs(2);
         let begin = Instant::now();
@@ -73,8 +75,8 @@ impl Shared {
         }
     }
 
-    /// An event, but for those that we cause ourselves. One that cannot be had, or is an error of ours, is missed; no
-    /// panic unwinds into the driver.
+    /// An event, but for those that we cause ourselves. One that cannot be had, or is an error of
+    /// ours, is missed; no panic unwinds into the driver.
     pub fn event(&self, act: impl FnOnce(&mut State)) {
         if HAS_ENDED.load(Ordering::Relaxed) || INSIDE.replace(true) {
             return;

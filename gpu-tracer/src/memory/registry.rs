@@ -1,8 +1,8 @@
 //! Registry of memory: location, owner and name, updated at every allocation and free.
 //!
-//! An allocation has a number that is never used again, also when its addresses are. What is counted for a number stays
-//! its own after the memory was freed. Of one allocation there may be several pieces: a part was named, or unmapped, or
-//! another took its addresses.
+//! An allocation has a number that is never used again, also when its addresses are. What is
+//! counted for a number stays its own after the memory was freed. Of one allocation there may be
+//! several pieces: a part was named, or unmapped, or another took its addresses.
 
 use mpisee_profile::gpu::{Handle, RemoteMemory};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -14,7 +14,8 @@ pub enum Where {
     Device(i32),
     /// Mapped by CUDA IPC; the handle, in hexadecimal.
     Ipc(String),
-    /// Imported from another process: the device's number, and a handle that its owner has, too, if known.
+    /// Imported from another process: the device's number, and a handle that its owner has, too, if
+    /// known.
     Imported(Option<i32>, Option<Handle>),
     /// Of the host, by CUDA.
     Pinned,
@@ -25,7 +26,8 @@ pub enum Where {
 }
 
 impl Where {
-    /// Rank by precision: a backend may report one allocation twice, first without knowing what it is.
+    /// Rank by precision: a backend may report one allocation twice, first without knowing what it
+    /// is.
     fn detail(&self) -> u8 {
         match self {
             Where::Device(_) | Where::Pinned => 0,
@@ -100,7 +102,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Memory was allocated or mapped. What was there is gone, also if nobody said so. Returns its number.
+    /// Memory was allocated or mapped. What was there is gone, also if nobody said so. Returns its
+    /// number.
     pub fn insert(&mut self, begin: u64, bytes: u64, place: Where, object: u32) -> Option<u32> {
         let end = begin.checked_add(bytes).filter(|&end| end > begin)?;
         if let Some(id) = self.same(begin, end, &place) {
@@ -130,7 +133,8 @@ impl Registry {
             self.changed(place);
             return Some(piece.id);
         }
-        // The same addresses in another place, and nothing better known: they were freed in between.
+        // The same addresses in another place, and nothing better known: they were freed in
+        // between.
         (place.detail() < allocation.place.detail()).then_some(piece.id)
     }
 
@@ -152,7 +156,8 @@ impl Registry {
         self.cut(begin, begin.saturating_add(bytes));
     }
 
-    /// The program's name for memory. A part of an allocation becomes one of its own. False if nothing is known there.
+    /// The program's name for memory. A part of an allocation becomes one of its own. False if
+    /// nothing is known there.
     pub fn name(&mut self, begin: u64, bytes: u64, name: &str) -> bool {
         let end = begin.saturating_add(bytes);
         let touched: Vec<(u64, Piece)> = self.overlapping(begin, end);

@@ -1,7 +1,7 @@
 //! Memory that processes share: exports of this one, and the origin of its imports.
 //!
-//! Physical memory of the driver's virtual memory management has handles, is mapped, and is exported in any order, and
-//! named at any time.
+//! Physical memory of the driver's virtual memory management has handles, is mapped, and is
+//! exported in any order, and named at any time.
 
 use crate::memory::registry::Registry;
 use mpisee_profile::gpu::{Descriptor, Handle};

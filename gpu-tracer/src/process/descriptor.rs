@@ -1,7 +1,8 @@
-//! Finds the exporter of the memory behind a file descriptor. The number of a descriptor differs between processes, but
-//! the open file behind it is the same. An open file has an owner, the process that gets signals about it, and a signal
-//! number, fcntl(2); without `O_ASYNC` no signal is ever sent. So the exporter stores its process and the number of the
-//! allocation there, and the importer reads them.
+//! Finds the exporter of the memory behind a file descriptor. The number of a descriptor differs
+//! between processes, but the open file behind it is the same. An open file has an owner, the
+//! process that gets signals about it, and a signal number, fcntl(2); without `O_ASYNC` no signal
+//! is ever sent. So the exporter stores its process and the number of the allocation there, and the
+//! importer reads them.
 
 use mpisee_collect::process;
 use mpisee_profile::gpu::{Descriptor, Handle};
@@ -22,8 +23,8 @@ struct Owner {
     pid: libc::pid_t,
 }
 
-/// Writes into an open file that this process exported it as that number. Not if the file has an owner or a signal
-/// already: that is the program's.
+/// Writes into an open file that this process exported it as that number. Not if the file has an
+/// owner or a signal already: that is the program's.
 pub fn mark(file: c_int, number: u64, bytes: u64) -> Option<Descriptor> {
     let own = Owner { kind: F_OWNER_PID, pid: libc::pid_t::try_from(std::process::id()).ok()? };
     let wanted = (own, 1 + (number % Descriptor::NUMBERS) as c_int);
@@ -54,7 +55,8 @@ pub fn read(file: c_int) -> Option<Handle> {
     descriptor(pid, number, 0).map(Handle::Descriptor)
 }
 
-/// None where boot ID or PID namespace cannot be read, which identify this system and its processes.
+/// None where boot ID or PID namespace cannot be read, which identify this system and its
+/// processes.
 fn descriptor(pid: u32, number: u64, bytes: u64) -> Option<Descriptor> {
     static PLACE: OnceLock<(u64, u64)> = OnceLock::new();
     let &(boot, namespace) = PLACE.get_or_init(|| (process::boot(), process::namespace()));

@@ -1,7 +1,8 @@
 //! CUDA's driver: its functions, what it says of memory and devices, and its handles as numbers.
 //!
-//! Types and constants are cudarc's; none of its functions is called, since it would load the driver itself. What the driver returns
-//! is an integer here: cudarc's enumerations lack the values of later versions.
+//! Types and constants are cudarc's; none of its functions is called, since it would load the
+//! driver itself. What the driver returns is an integer here: cudarc's enumerations lack the values
+//! of later versions.
 
 use cudarc::driver::sys::{CUdeviceptr, CUpointer_attribute, CUuuid};
 use mpisee_collect::process::gpu::uuid_text;
@@ -32,10 +33,12 @@ pub fn handle(number: u64) -> Handle {
 /// Begin of the file's name of the driver.
 const FILE: &[u8] = b"libcuda.so";
 
-/// A function of the driver, if that is loaded. It is never loaded here, and never closed once it has loaded the tracer.
+/// A function of the driver, if that is loaded. It is never loaded here, and never closed once it
+/// has loaded the tracer.
 ///
-/// `dlopen` and `dlsym` would take the loader's lock, which a thread has while it runs a library's constructor, and that may wait for the
-/// thread that is here. To be called as the tracer starts: the lock that this takes is short, but taken by the program as well.
+/// `dlopen` and `dlsym` would take the loader's lock, which a thread has while it runs a library's
+/// constructor, and that may wait for the thread that is here. To be called as the tracer starts:
+/// the lock that this takes is short, but taken by the program as well.
 pub fn function(name: &CStr) -> Option<*mut c_void> {
     let address = |object: LoadedObject<'_>| {
         object.file_name().starts_with(FILE).then(|| object.function(name)).flatten()
@@ -71,7 +74,8 @@ fn functions() -> &'static Functions {
         // SAFETY: the function has this type in cuda.h.
         range: function(c"cuMemGetAddressRange_v2")
             .map(|it| unsafe { std::mem::transmute::<*mut c_void, GetRange>(it) }),
-        // SAFETY: the function has this type in cuda.h, but for the result, which for a device is an int.
+        // SAFETY: the function has this type in cuda.h, but for the result, which for a device is
+        // an int.
         attribute: function(c"cuPointerGetAttribute")
             .map(|it| unsafe { std::mem::transmute::<*mut c_void, GetAttribute>(it) }),
         uuids: [uuid(c"cuDeviceGetUuid"), uuid(c"cuDeviceGetUuid_v2")],
@@ -94,8 +98,8 @@ pub unsafe fn symbol(library: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     (!address.is_null()).then_some(address)
 }
 
-/// The length of a mapping from the address on, by the driver; 0 if it has none. Where the owner's allocation is part of a
-/// larger block, the driver maps all of that.
+/// The length of a mapping from the address on, by the driver; 0 if it has none. Where the owner's
+/// allocation is part of a larger block, the driver maps all of that.
 pub fn size_of_mapping(address: u64) -> u64 {
     let Some(get_range) = functions().range else { return 0 };
     let (mut base, mut bytes) = (0, 0);
@@ -114,7 +118,8 @@ pub fn device_of(address: u64) -> Option<c_int> {
     (unsafe { get_attribute(&raw mut device, DEVICE_ORDINAL, address) } == 0).then_some(device)
 }
 
-/// `GPU-8f6ad5c8-…`, of a MIG instance `MIG-…`, as nvidia-smi writes it; the number where the driver does not say.
+/// `GPU-8f6ad5c8-…`, of a MIG instance `MIG-…`, as nvidia-smi writes it; the number where the
+/// driver does not say.
 pub fn device_name(device: c_int) -> String {
     // Of a MIG instance the first is of its GPU, the second its own.
     let [whole, own] = functions().uuids.map(|get_uuid| uuid(get_uuid?, device));

@@ -1,4 +1,5 @@
-//! The process around the tracer: CUDA's driver, Python and NVSHMEM as far as they are loaded, call stacks, open files.
+//! The process around the tracer: CUDA's driver, Python and NVSHMEM as far as they are loaded, call
+//! stacks, open files.
 
 pub(crate) mod descriptor;
 pub(crate) mod driver;
@@ -11,7 +12,8 @@ use mpisee_profile::segment::layout::HOST_BYTES;
 
 /// While it lives, nothing shows in a thread of the program of what the tracer does there.
 pub(crate) struct Hidden {
-    /// No handler waits for a lock that its own thread has, or leaves one held; no write beyond the program's limit ends it.
+    /// No handler waits for a lock that its own thread has, or leaves one held; no write beyond the
+    /// program's limit ends it.
     _signals: Option<signals::Held<1>>,
     /// The tracer opens files, where a thread that was cancelled would end.
     _cancellation: cancellation::Held,

@@ -1,11 +1,12 @@
-//! Queries to NVSHMEM, where the program has it: which PE a process is, and where memory of others is. It is
-//! never loaded here, nor linked.
+//! Queries to NVSHMEM, where the program has it: which PE a process is, and where memory of others
+//! is. It is never loaded here, nor linked.
 //!
-//! `nvshmem_my_pe` and `nvshmemx_init_status` read a number, and may be called at any time by any thread. `nvshmem_ptr` reads what
-//! `nvshmem_finalize` frees before it says that NVSHMEM is no longer initialised, so that it must not be called while the
-//! driver reports a call: that may be one of `nvshmem_finalize`, in this thread or another. It is called when the program
-//! names memory that NVSHMEM made, and only of an address that it names. That is memory of the program, which it does not
-//! free meanwhile.
+//! `nvshmem_my_pe` and `nvshmemx_init_status` read a number, and may be called at any time by any
+//! thread. `nvshmem_ptr` reads what `nvshmem_finalize` frees before it says that NVSHMEM is no
+//! longer initialised, so that it must not be called while the driver reports a call: that may be
+//! one of `nvshmem_finalize`, in this thread or another. It is called when the program names memory
+//! that NVSHMEM made, and only of an address that it names. That is memory of the program, which it
+//! does not free meanwhile.
 
 use crate::process::driver::symbol;
 use mpisee_in_process::symbols::find_object;
@@ -64,7 +65,8 @@ struct Library {
 
 static LIBRARY: OnceLock<Library> = OnceLock::new();
 
-/// Looks for NVSHMEM as the tracer starts, so that later calls need not, which may be made while a thread has the loader's lock and waits.
+/// Looks for NVSHMEM as the tracer starts, so that later calls need not, which may be made while a
+/// thread has the loader's lock and waits.
 pub fn look() {
     Library::find();
 }
@@ -97,7 +99,8 @@ impl Library {
     /// # Safety
     /// The handle is open.
     unsafe fn of(handle: *mut c_void) -> Option<Library> {
-        // SAFETY: the handle is open; the functions of these names have these types in nvshmem_api.h.
+        // SAFETY: the handle is open; the functions of these names have these types in
+        // nvshmem_api.h.
         unsafe {
             let number = |name: &CStr| Some(transmute::<*mut c_void, Number>(symbol(handle, name)?));
             Some(Library {
@@ -126,8 +129,9 @@ pub fn own_pe() -> Asked {
     if library.is_initialized() { library.own_pe().map_or(Asked::NotThere, Asked::Pe) } else { Asked::NotYet }
 }
 
-/// The addresses of the same memory on other PEs; `None` if it is not NVSHMEM's. To be called for memory that NVSHMEM made, by
-/// the program's thread, in a call by which the program says that it has that memory.
+/// The addresses of the same memory on other PEs; `None` if it is not NVSHMEM's. To be called for
+/// memory that NVSHMEM made, by the program's thread, in a call by which the program says that it
+/// has that memory.
 pub fn symmetric(begin: u64, bytes: u64) -> Option<Symmetric> {
     let library = Library::find().filter(|it| it.is_initialized())?;
     // SAFETY: it may be called while NVSHMEM is initialised.

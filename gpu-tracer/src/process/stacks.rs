@@ -1,5 +1,5 @@
-//! Call stacks of allocations: raw return addresses, written as file and offset, so that they can be resolved when the
-//! program is gone.
+//! Call stacks of allocations: raw return addresses, written as file and offset, so that they can
+//! be resolved when the program is gone.
 
 mod loaded;
 
@@ -22,7 +22,8 @@ pub struct Stacks {
     stacks: Vec<Vec<usize>>,
 }
 
-/// Takes a first call stack, as the tracer starts: the C library loads the unwinder for that, which takes the loader's lock.
+/// Takes a first call stack, as the tracer starts: the C library loads the unwinder for that, which
+/// takes the loader's lock.
 pub fn prepare() {
     Stacks::default().here();
 }
@@ -47,7 +48,8 @@ impl Stacks {
         number
     }
 
-    /// `app+0x1a2b < app+0x3c4d`: the program's return addresses, innermost first; offsets are those in the file.
+    /// `app+0x1a2b < app+0x3c4d`: the program's return addresses, innermost first; offsets are
+    /// those in the file.
     pub fn text(&self, number: u32) -> String {
         let mut text = String::new();
         for CodeLocation { file, address, .. } in self.places(number) {

@@ -1,8 +1,9 @@
 //! The part that both backends share: turns events into counts.
 //!
-//! A backend reports contexts, modules, memory and launches in the order in which they happen, each before the program
-//! continues. At a launch, the tracer chooses the parameters of its patches. These do not change while the launch may
-//! run: new ranges get new memory, written in the order of the launch's stream, so that the program never waits.
+//! A backend reports contexts, modules, memory and launches in the order in which they happen, each
+//! before the program continues. At a launch, the tracer chooses the parameters of its patches.
+//! These do not change while the launch may run: new ranges get new memory, written in the order of
+//! the launch's stream, so that the program never waits.
 
 mod patching;
 mod sharing;
@@ -46,7 +47,8 @@ pub struct Settings {
     pub slots: usize,
     /// The folder for records of every access, if they are wanted.
     pub records: Option<PathBuf>,
-    /// Nothing is counted, but kernels are patched: tools/overhead/gpu_cost.cu measures the backend's own share of the cost.
+    /// Nothing is counted, but kernels are patched: tools/overhead/gpu_cost.cu measures the
+    /// backend's own share of the cost.
     pub is_empty: bool,
 }
 
@@ -178,7 +180,8 @@ impl Tracer {
         }
     }
 
-    /// Code is about to go. Its kernels may be counted for a while yet; another module at its place has other kernels.
+    /// Code is about to go. Its kernels may be counted for a while yet; another module at its place
+    /// has other kernels.
     pub fn module_unloading(&mut self, module: u64) {
         let Some(known) = self.modules.get(&module) else { return };
         self.collect(known.context, 0, true);
@@ -249,7 +252,8 @@ impl Tracer {
         self.settings.kernels.matches(kernel)
     }
 
-    /// Returns whether a launch of a kernel would count anything: kernels are left alone until then.
+    /// Returns whether a launch of a kernel would count anything: kernels are left alone until
+    /// then.
     pub fn wants(&mut self, context: u64, module: u64, kernel: &str) -> bool {
         self.is_counted(context, kernel) && self.counts.estimates.would_count(context, module, kernel)
     }
@@ -267,7 +271,8 @@ impl Tracer {
         self.is_chosen(kernel) && self.has_remote(context)
     }
 
-    /// Returns whether kernels of a context can access anything that is not of its device's own memory.
+    /// Returns whether kernels of a context can access anything that is not of its device's own
+    /// memory.
     fn has_remote(&mut self, context: u64) -> bool {
         let Some(known) = self.contexts.get_mut(&context) else { return false };
         let version = self.registry.version(known.device);
@@ -281,8 +286,8 @@ impl Tracer {
         }
     }
 
-    /// A kernel is about to be launched. Returns what its patches get: an address on the device; none, or 0, with which they
-    /// do nothing.
+    /// A kernel is about to be launched. Returns what its patches get: an address on the device;
+    /// none, or 0, with which they do nothing.
     pub fn launch(&mut self, context: u64, stream: u64, module: u64, kernel: &str) -> Option<u64> {
         let known = self.contexts.get_mut(&context)?;
         known.has_launched = true;
@@ -391,8 +396,8 @@ impl Tracer {
         }
     }
 
-    /// Nothing runs in a context, and what its kernels counted was taken: launches count from now on, or do not any more, as it
-    /// is drawn. Returns whether they did until now.
+    /// Nothing runs in a context, and what its kernels counted was taken: launches count from now
+    /// on, or do not any more, as it is drawn. Returns whether they did until now.
     fn end_interval(&mut self, context: u64) -> bool {
         let has_counted = self.counts.estimates.end(context);
         if has_counted {

@@ -1,14 +1,17 @@
 //! The choice of modules to patch: those that are launched where something remote can be accessed.
 //!
-//! A module is patched when it is loaded, or else at a launch, when the thread has the module's context: NVIDIA's own
-//! samples do the one, AccelProf does the other. Nobody is known to do it when memory is allocated. Kernels of graphs are
-//! in them as they were when the graph was made ready, so that is a moment, too.
+//! A module is patched when it is loaded, or else at a launch, when the thread has the module's
+//! context: NVIDIA's own samples do the one, AccelProf does the other. Nobody is known to do it
+//! when memory is allocated. Kernels of graphs are in them as they were when the graph was made
+//! ready, so that is a moment, too.
 //!
-//! The launch of a kernel in a stream of the program's own is no such moment: on an H100 with driver 580 and CUDA 13.0 the
-//! Sanitizer never returned from patching there, nor from taking patches out.
+//! The launch of a kernel in a stream of the program's own is no such moment: on an H100 with
+//! driver 580 and CUDA 13.0 the Sanitizer never returned from patching there, nor from taking
+//! patches out.
 //!
-//! Patches cost time also where they find nothing to count, so they come out again; but only when no kernel can be
-//! running, not if they would soon be wanted again, and not where they could not be put in again.
+//! Patches cost time also where they find nothing to count, so they come out again; but only when
+//! no kernel can be running, not if they would soon be wanted again, and not where they could not
+//! be put in again.
 
 use super::{Module, Patched, Tracer};
 use crate::trace::trace;
@@ -34,8 +37,9 @@ impl Tracer {
         }
     }
 
-    /// Returns whether the launch of a kernel is of a module that is patched; it is from now on if there is something to count.
-    /// `in_own_stream`: the stream is one that the program has made, or a thread's, and not the NULL stream.
+    /// Returns whether the launch of a kernel is of a module that is patched; it is from now on if
+    /// there is something to count. `in_own_stream`: the stream is one that the program has made,
+    /// or a thread's, and not the NULL stream.
     pub fn is_patched_for(&mut self, context: u64, module: u64, kernel: &str, in_own_stream: bool) -> bool {
         if !self.knows_module(module) {
             // Its loading was not reported.

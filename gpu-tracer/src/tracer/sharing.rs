@@ -1,5 +1,5 @@
-//! Memory that processes share, as the driver reports it. The handles by which others import memory are written again whenever
-//! more is known of it.
+//! Memory that processes share, as the driver reports it. The handles by which others import memory
+//! are written again whenever more is known of it.
 
 use super::Tracer;
 use crate::memory::registry::Where;
@@ -19,8 +19,9 @@ impl Tracer {
         }
     }
 
-    /// Memory of another process was mapped at once. Its length may have been reported; the driver is only queried if not, since
-    /// with the Sanitizer nobody says that it may be. Another mapping behind it may be of the same block of its owner.
+    /// Memory of another process was mapped at once. Its length may have been reported; the driver
+    /// is only queried if not, since with the Sanitizer nobody says that it may be. Another mapping
+    /// behind it may be of the same block of its owner.
     pub fn imported(&mut self, begin: u64, place: Where) {
         let known = self.registry.at(begin).map_or(0, |(_, it)| it.end - begin);
         let bytes = if known > 0 { known } else { size_of_mapping(begin) };

@@ -44,7 +44,8 @@ pub fn build_driver(to: &Path, further: &[&str]) {
 /// The compiled files, by compiler and arguments without the folder.
 static COMPILED: Mutex<BTreeMap<Vec<String>, Arc<OnceLock<PathBuf>>>> = Mutex::new(BTreeMap::new());
 
-/// Compiles once for all tests. The result does not depend on the folder: libraries of it are found by [`BESIDE`].
+/// Compiles once for all tests. The result does not depend on the folder: libraries of it are found
+/// by [`BESIDE`].
 fn compile(
     (variable, compiler): (&str, &str),
     standard: &str,
@@ -70,11 +71,13 @@ fn compile(
         assert!(status.success(), "{sources:?} do not compile");
         kept
     });
-    // By another process: a file that this one has open for writing cannot be run by a child of another thread.
+    // By another process: a file that this one has open for writing cannot be run by a child of
+    // another thread.
     assert!(Command::new("cp").arg(compiled).arg(to).status().unwrap().success());
 }
 
-/// A folder for what this process compiles. An earlier process with the same program has left its own there.
+/// A folder for what this process compiles. An earlier process with the same program has left its
+/// own there.
 fn compiled_folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {

@@ -1,8 +1,11 @@
-//! Work that takes the loader's lock, or more stack than the calling thread has left, done by a thread of its own.
+//! Work that takes the loader's lock, or more stack than the calling thread has left, done by a
+//! thread of its own.
 //!
-//! A thread that calls MPI may not wait for the loader: the one that has its lock may be in a constructor, and wait for that call. And what
-//! a library has may be used only once its constructors have returned, which they have when the lock was free after the library was seen.
-//! So another thread waits for the lock, and the one that calls waits for that thread, but not for long.
+//! A thread that calls MPI may not wait for the loader: the one that has its lock may be in a
+//! constructor, and wait for that call. And what a library has may be used only once its
+//! constructors have returned, which they have when the lock was free after the library was seen.
+//! So another thread waits for the lock, and the one that calls waits for that thread, but not for
+//! long.
 
 use super::stack_room;
 use crate::storage::clock;
@@ -16,25 +19,29 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How long the call that starts work waits; without a thread that loads a library, the work takes a hundredth of that, and more where cores are few.
+/// How long the call that starts work waits; without a thread that loads a library, the work takes
+/// a hundredth of that, and more where cores are few.
 const LONGEST_WAIT_NS: i64 = 100_000_000;
-/// How long a later call waits for work that is not done yet, and how often; the thread that has the loader's lock may wait for it.
+/// How long a later call waits for work that is not done yet, and how often; the thread that has
+/// the loader's lock may wait for it.
 const SHORT_WAIT: Duration = Duration::from_micros(100);
 const MOST_SHORT_WAITS: u32 = 20;
 const MOST_WAITING_CALLS: u32 = 100;
-/// How long a call waits for work that needs more stack than it has; it takes milliseconds. A thread that is in a constructor has the
-/// loader's lock, which the work may wait for.
+/// How long a call waits for work that needs more stack than it has; it takes milliseconds. A
+/// thread that is in a constructor has the loader's lock, which the work may wait for.
 const LONGEST_WAIT_FOR_STACK_NS: i64 = 10_000_000_000;
-/// Bytes of the thread's stack, beside what the C library takes of it for what threads have of their own.
+/// Bytes of the thread's stack, beside what the C library takes of it for what threads have of
+/// their own.
 const STACK_BYTES: usize = 1 << 20;
 
-/// The process in which a thread is at work; 0 for none. A child of `fork` does not have its parent's threads.
+/// The process in which a thread is at work; 0 for none. A child of `fork` does not have its
+/// parent's threads.
 static AT_WORK: AtomicI32 = AtomicI32::new(0);
 /// Calls that have waited for it, but for the one that started it.
 static WAITING_CALLS: AtomicU32 = AtomicU32::new(0);
 
-/// `__pthread_get_minstack` of glibc: the bytes that a stack needs for variables of threads, of which programs may have more than
-/// [`STACK_BYTES`]. Null where the C library has none.
+/// `__pthread_get_minstack` of glibc: the bytes that a stack needs for variables of threads, of
+/// which programs may have more than [`STACK_BYTES`]. Null where the C library has none.
 static LEAST_STACK: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// Looks it up when the library is loaded: later this would take the loader's lock.
@@ -56,8 +63,9 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// Does work in a thread of its own, as soon as no thread loads or unloads a library; returns when it is done, or after a while. False
-/// if there is no such thread to be had: none could be made, or there is one at work. The work may not call MPI.
+/// Does work in a thread of its own, as soon as no thread loads or unloads a library; returns when
+/// it is done, or after a while. False if there is no such thread to be had: none could be made, or
+/// there is one at work. The work may not call MPI.
 #[cold]
 pub fn run(work: fn()) -> bool {
     let _not_cancelled = cancellation::hold();
@@ -79,8 +87,8 @@ pub fn run(work: fn()) -> bool {
     true
 }
 
-/// Does work that needs as many bytes of stack, here or, where fewer are left, in a thread of its own; returns when it is done, or after a
-/// long while. Without memory for a thread it is not done.
+/// Does work that needs as many bytes of stack, here or, where fewer are left, in a thread of its
+/// own; returns when it is done, or after a long while. Without memory for a thread it is not done.
 pub fn with_stack(bytes: usize, work: impl FnOnce() + Send + 'static) {
     if stack_room::is_left(bytes) {
         return work();
@@ -146,7 +154,8 @@ fn start(run: extern "C" fn(*mut c_void) -> *mut c_void, data: *mut c_void) -> O
     let (_errno, _floating_point) = (errno::keep(), floating_point::hold());
     let mut thread = MaybeUninit::uninit();
     let mut attributes = MaybeUninit::uninit();
-    // SAFETY: attributes are used from when they are made to when they are destroyed; the thread gets what its function takes.
+    // SAFETY: attributes are used from when they are made to when they are destroyed; the thread
+    // gets what its function takes.
     unsafe {
         if libc::pthread_attr_init(attributes.as_mut_ptr()) != 0 {
             return None;
@@ -166,7 +175,8 @@ fn start(run: extern "C" fn(*mut c_void) -> *mut c_void, data: *mut c_void) -> O
 unsafe fn least_stack_bytes(attributes: *const libc::pthread_attr_t) -> usize {
     type Least = unsafe extern "C" fn(*const libc::pthread_attr_t) -> usize;
     let least = LEAST_STACK.load(Ordering::Relaxed);
-    // SAFETY: glibc's function of this name has this type, as Rust's library calls it; all bits of a pointer are those of an address or null.
+    // SAFETY: glibc's function of this name has this type, as Rust's library calls it; all bits of
+    // a pointer are those of an address or null.
     let least = unsafe { transmute::<*mut c_void, Option<Least>>(least) };
     // SAFETY: the caller's promise on the attributes.
     least.map_or(0, |least| unsafe { least(attributes) })
@@ -175,7 +185,8 @@ unsafe fn least_stack_bytes(attributes: *const libc::pthread_attr_t) -> usize {
 extern "C" fn in_thread(work: *mut c_void) -> *mut c_void {
     // SAFETY: `run` passes a function of this type.
     let work = unsafe { transmute::<*mut c_void, fn()>(work) };
-    // SAFETY: the handle is the program's own, and is given back; nothing is loaded. Both wait for the loader's lock.
+    // SAFETY: the handle is the program's own, and is given back; nothing is loaded. Both wait for
+    // the loader's lock.
     unsafe {
         let program = libc::dlopen(ptr::null(), libc::RTLD_LAZY);
         if !program.is_null() {

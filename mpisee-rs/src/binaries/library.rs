@@ -1,8 +1,9 @@
 //! Functions of a library that the program may have loaded, as a GPU's driver.
 //!
-//! They are looked for by a thread of its own, see [`apart`], since a library that the loader is still about to begin cannot be called. One that
-//! was found stays loaded, though the program may close it: its functions may be called at any time from then on. `dlclose` need not
-//! unload a library, so that no program can rely on that.
+//! They are looked for by a thread of its own, see [`apart`], since a library that the loader is
+//! still about to begin cannot be called. One that was found stays loaded, though the program may
+//! close it: its functions may be called at any time from then on. `dlclose` need not unload a
+//! library, so that no program can rely on that.
 //!
 //! [`apart`]: super::apart
 
@@ -20,8 +21,9 @@ const MOST: usize = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept(usize);
 
-/// Keeps the libraries loaded whose file `is_wanted`, by its name without the folder; those in the order in which they were loaded. Only for
-/// work in a thread of its own, see [`apart`](super::apart).
+/// Keeps the libraries loaded whose file `is_wanted`, by its name without the folder; those in the
+/// order in which they were loaded. Only for work in a thread of its own, see
+/// [`apart`](super::apart).
 pub fn keep(is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Kept> {
     let (mut starts, mut count) = ([0; MOST], 0);
     find_object::<(), _>(|object| {
@@ -44,7 +46,8 @@ impl Kept {
 
 /// Functions of a library.
 pub struct Functions<T: 'static> {
-    /// Null before they are found; what was found before is not freed, as another thread may use it.
+    /// Null before they are found; what was found before is not freed, as another thread may use
+    /// it.
     found: AtomicPtr<T>,
     /// The address of the library that has them.
     library: AtomicUsize,
@@ -63,7 +66,8 @@ impl<T: Sync> Functions<T> {
         unsafe { self.found.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Takes them from a library; `None` if it does not have what `of` takes, as [`Kept::take`] has it. One thread at a time.
+    /// Takes them from a library; `None` if it does not have what `of` takes, as [`Kept::take`] has
+    /// it. One thread at a time.
     pub fn take(&self, library: Kept, of: impl Fn(LoadedObject<'_>) -> Option<T>) -> Option<&'static T> {
         if self.library.load(Ordering::Relaxed) != library.0 {
             self.set(library.take(of)??);

@@ -1,5 +1,5 @@
-//! Paths of what the loader knows by a temporary name: the program itself, and libraries that were opened relative to what was the working
-//! directory then, or through a file descriptor.
+//! Paths of what the loader knows by a temporary name: the program itself, and libraries that were
+//! opened relative to what was the working directory then, or through a file descriptor.
 
 use crate::binaries::objects::{Object, Stamp};
 use std::fs::File;
@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 /// Paths that were asked for.
 pub struct LibraryFiles {
-    /// PERF: each new call path asks for the file of each of its frames, and to find it takes the list of all that is mapped.
+    /// PERF: each new call path asks for the file of each of its frames, and to find it takes the
+    /// list of all that is mapped.
     known: Vec<Known>,
 }
 
@@ -67,7 +68,8 @@ fn without_list(name: &str) -> PathBuf {
     opened.unwrap_or_else(|| PathBuf::from(name))
 }
 
-/// Returns whether a name may be another file's once the program has changed its working directory, or has closed a file.
+/// Returns whether a name may be another file's once the program has changed its working directory,
+/// or has closed a file.
 fn is_temporary(name: &str) -> bool {
     !name.starts_with('/') || ["/proc/", "/dev/fd/"].iter().any(|begin| name.starts_with(begin))
 }
@@ -90,8 +92,9 @@ fn file_of(line: &[u8], address: usize) -> Option<PathBuf> {
     Some(present(PathBuf::from(std::ffi::OsString::from_vec(line_breaks(&line[at..])))))
 }
 
-/// The path as it was before the file was replaced or removed, which the kernel says behind it. A file may be there again; if it is another
-/// one, its build ID and its layout tell. A file in memory never was anywhere else.
+/// The path as it was before the file was replaced or removed, which the kernel says behind it. A
+/// file may be there again; if it is another one, its build ID and its layout tell. A file in
+/// memory never was anywhere else.
 fn present(path: PathBuf) -> PathBuf {
     let bytes = path.as_os_str().as_encoded_bytes();
     match bytes.strip_suffix(b" (deleted)") {
@@ -102,7 +105,8 @@ fn present(path: PathBuf) -> PathBuf {
     }
 }
 
-/// The text of a line of the list, in which the kernel has written line breaks of the path as `\\012`.
+/// The text of a line of the list, in which the kernel has written line breaks of the path as
+/// `\\012`.
 fn line_breaks(text: &[u8]) -> Vec<u8> {
     const WRITTEN: &[u8] = b"\\012";
     let mut read = Vec::with_capacity(text.len());

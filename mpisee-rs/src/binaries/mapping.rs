@@ -1,8 +1,10 @@
-//! Where the loader has mapped the object around an address, found without a lock and without allocating.
+//! Where the loader has mapped the object around an address, found without a lock and without
+//! allocating.
 //!
-//! The handler of a signal may leave a call by `siglongjmp`. A lock of the loader's would be held for good then, and the next thread that
-//! loads a library would wait for ever. `_dl_find_object` of glibc 2.35 and later takes none; with an older one, and another C library,
-//! [`has_finder`] is false and objects are looked for under the loader's lock, while signals wait.
+//! The handler of a signal may leave a call by `siglongjmp`. A lock of the loader's would be held
+//! for good then, and the next thread that loads a library would wait for ever. `_dl_find_object`
+//! of glibc 2.35 and later takes none; with an older one, and another C library, [`has_finder`] is
+//! false and objects are looked for under the loader's lock, while signals wait.
 
 mod lasting;
 
@@ -30,7 +32,8 @@ struct LinkMap {
 pub const MOST_NAME_BYTES: usize = 1 << 10;
 /// The longest path that Linux opens.
 pub const MOST_PATH_BYTES: usize = libc::PATH_MAX as usize;
-/// Bytes of an object that tell whether it is another one: the file's header, the program headers, and as a rule the build ID.
+/// Bytes of an object that tell whether it is another one: the file's header, the program headers,
+/// and as a rule the build ID.
 const HEAD_BYTES: usize = 1 << 10;
 /// Libraries that are looked through at most.
 const MOST_LIBRARIES: usize = 1 << 16;
@@ -74,8 +77,8 @@ impl Mapping {
         room[..bytes].split(|&byte| byte == 0).next()
     }
 
-    /// The program headers; none if the file's header is mapped neither where the object begins nor at its load bias, as that of
-    /// a program with holes is.
+    /// The program headers; none if the file's header is mapped neither where the object begins nor
+    /// at its load bias, as that of a program with holes is.
     pub fn headers(&self) -> Vec<libc::Elf64_Phdr> {
         let starts = [Some(self.range.start), self.bias()];
         starts.into_iter().flatten().find_map(headers_of_file_at).unwrap_or_default()
@@ -105,7 +108,8 @@ fn headers_of_file_at(start: usize) -> Option<Vec<libc::Elf64_Phdr>> {
     if read_memory(start, &mut bytes) != bytes.len() || !bytes.starts_with(b"\x7fELF") {
         return None;
     }
-    // SAFETY: the header consists of numbers, for which all bytes are valid, and need not be aligned to be read.
+    // SAFETY: the header consists of numbers, for which all bytes are valid, and need not be
+    // aligned to be read.
     let file: libc::Elf64_Ehdr = unsafe { bytes.as_ptr().cast::<libc::Elf64_Ehdr>().read_unaligned() };
     let count = usize::from(file.e_phnum);
     let mut table = [0; MOST_HEADERS * size_of::<libc::Elf64_Phdr>()];
@@ -131,7 +135,8 @@ fn link_map(address: usize) -> Option<LinkMap> {
     if read_memory(address, &mut bytes) != bytes.len() {
         return None;
     }
-    // SAFETY: it consists of numbers, for which all bytes are valid, and need not be aligned to be read.
+    // SAFETY: it consists of numbers, for which all bytes are valid, and need not be aligned to be
+    // read.
     Some(unsafe { bytes.as_ptr().cast::<LinkMap>().read_unaligned() })
 }
 
@@ -145,10 +150,12 @@ pub fn prepare() {
     lasting::lasting();
 }
 
-/// Returns whether a library whose file name starts with one of `names` was appended to the loader's list since the last call, or all were
-/// looked at again as the last one is gone. `None` where objects cannot be found.
+/// Returns whether a library whose file name starts with one of `names` was appended to the
+/// loader's list since the last call, or all were looked at again as the last one is gone. `None`
+/// where objects cannot be found.
 pub fn look_for_new(names: &[&[u8]]) -> Option<bool> {
-    /// The end of the list at the last look, an address in that object, and the number of what was there.
+    /// The end of the list at the last look, an address in that object, and the number of what was
+    /// there.
     static LAST: [AtomicUsize; 3] = [const { AtomicUsize::new(0) }; 3];
     let [last, within, head] = LAST.each_ref().map(|word| word.load(Ordering::Relaxed));
     let is_last = |mapping: Mapping| mapping.link_map == last && mapping.head() as usize == head;
@@ -198,7 +205,8 @@ pub fn read_memory(from: usize, to: &mut [u8]) -> usize {
     read_by_file(from, to).unwrap_or(0)
 }
 
-/// Reads a text that ends in a zero, of at most [`MOST_PATH_BYTES`] bytes; it ends where memory cannot be read.
+/// Reads a text that ends in a zero, of at most [`MOST_PATH_BYTES`] bytes; it ends where memory
+/// cannot be read.
 pub fn read_text(from: usize) -> Vec<u8> {
     const PIECE: usize = 512;
     let (mut text, mut piece) = (Vec::new(), [0; PIECE]);
@@ -227,7 +235,8 @@ fn is_forbidden(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOSYS | libc::EPERM))
 }
 
-/// The same without that system call. The file is opened each time: one that was opened before a fork is of the other process.
+/// The same without that system call. The file is opened each time: one that was opened before a
+/// fork is of the other process.
 fn read_by_file(from: usize, to: &mut [u8]) -> io::Result<usize> {
     // Opening, reading and closing a file are where a thread ends that is to be cancelled.
     let _not_cancelled = cancellation::hold();

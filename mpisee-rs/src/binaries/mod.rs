@@ -1,5 +1,5 @@
-//! The binaries in the process: where the loader has them, their unwind tables, and the walk up a stack by these. Nothing here knows
-//! MPI.
+//! The binaries in the process: where the loader has them, their unwind tables, and the walk up a
+//! stack by these. Nothing here knows MPI.
 
 pub mod apart;
 pub mod library;

@@ -80,7 +80,8 @@ pub fn own_range() -> &'static Range<usize> {
     OWN.get_or_init(find)
 }
 
-/// The object of a mapping; `None` if its headers are not mapped, or memory cannot be read by the kernel.
+/// The object of a mapping; `None` if its headers are not mapped, or memory cannot be read by the
+/// kernel.
 fn described(mapping: &Mapping) -> Option<Object> {
     let (headers, bias) = (mapping.headers(), mapping.bias()?);
     let range = mapped(bias as u64, &headers);
@@ -206,7 +207,8 @@ pub enum WithTables {
     TooLarge,
 }
 
-/// The object that is mapped around `address`, with its unwind tables if they need not be copied, or have `most` bytes or fewer.
+/// The object that is mapped around `address`, with its unwind tables if they need not be copied,
+/// or have `most` bytes or fewer.
 pub fn with_tables(address: usize, most: usize) -> Option<WithTables> {
     let (object, places) = tables_at(address)?;
     let stays = mapping::at(address).is_some_and(|mapping| mapping.is_lasting());
@@ -291,7 +293,8 @@ fn tables(places: &Places, stays: bool) -> Option<Tables> {
         if !stays {
             return copied(range.start, range.len()).map(Cow::Owned);
         }
-        // SAFETY: the range is in a segment of an object that is mapped, and never unloaded; the loader does not change its unwind tables.
+        // SAFETY: the range is in a segment of an object that is mapped, and never unloaded; the
+        // loader does not change its unwind tables.
         Some(Cow::Borrowed(unsafe { slice::from_raw_parts(range.start as *const u8, range.len()) }))
     };
     let (header, frames) = (part(&places.header)?, part(&range)?);
@@ -391,7 +394,8 @@ fn notes(bias: u64, headers: &[libc::Elf64_Phdr]) -> impl Iterator<Item = Notes>
 /// The build ID among the notes of an object.
 fn build_id(bias: u64, headers: &[libc::Elf64_Phdr]) -> Option<&[u8]> {
     notes(bias, headers).find_map(|note| {
-        // SAFETY: the notes are in a segment that may be read, and that the loader does not unmap while it shows the object.
+        // SAFETY: the notes are in a segment that may be read, and that the loader does not unmap
+        // while it shows the object.
         let bytes = unsafe { slice::from_raw_parts(note.start as *const u8, note.bytes) };
         build_id_among(bytes, note.align)
     })

@@ -1,5 +1,6 @@
-//! The room that is left on the calling thread's stack: programs may have threads with a stack of `PTHREAD_STACK_MIN`, 16 KiB, and
-//! the C library takes a third of that for what threads have of their own.
+//! The room that is left on the calling thread's stack: programs may have threads with a stack of
+//! `PTHREAD_STACK_MIN`, 16 KiB, and the C library takes a third of that for what threads have of
+//! their own.
 
 use crate::storage::frame;
 use std::cell::Cell;
@@ -15,11 +16,13 @@ pub const OF_DEVICES: usize = 64 << 10;
 pub const OF_BEGIN: usize = 80 << 10;
 
 thread_local! {
-    /// The addresses of the thread's stack; none before they are looked up. A stack without limits has all.
+    /// The addresses of the thread's stack; none before they are looked up. A stack without limits
+    /// has all.
     static STACK: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// Returns whether as many bytes are left. True of stacks that the C library has not made, as of coroutines, whose ends are not known.
+/// Returns whether as many bytes are left. True of stacks that the C library has not made, as of
+/// coroutines, whose ends are not known.
 pub fn is_left(bytes: usize) -> bool {
     let (mut lowest, mut end) = STACK.get();
     if end == 0 {
@@ -41,7 +44,8 @@ fn stack() -> Range<usize> {
     }
     let mut attributes = MaybeUninit::uninit();
     let (mut lowest, mut bytes) = (ptr::null_mut(), 0);
-    // SAFETY: attributes are used if they were filled, and given back; the stack is the calling thread's.
+    // SAFETY: attributes are used if they were filled, and given back; the stack is the calling
+    // thread's.
     unsafe {
         if libc::pthread_getattr_np(libc::pthread_self(), attributes.as_mut_ptr()) != 0 {
             return UNLIMITED;

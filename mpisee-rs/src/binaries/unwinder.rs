@@ -1,7 +1,8 @@
 //! Walks up the calling thread's stack, from the library's caller on.
 //!
-//! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails where nothing is mapped; unwind tables of
-//! libraries that may be unloaded are copies, too. Return addresses are found by these tables, and by frame pointers where a binary has none.
+//! Nothing that it reads can end the program: the kernel copies the stack, page by page, and fails
+//! where nothing is mapped; unwind tables of libraries that may be unloaded are copies, too. Return
+//! addresses are found by these tables, and by frame pointers where a binary has none.
 
 use crate::binaries::mapping::read_memory;
 use crate::binaries::objects::{self, Stamp, WithTables};
@@ -69,7 +70,8 @@ pub struct Unwinder {
     copy_ticks: u64,
 }
 
-/// Ticks that copying a byte of unwind tables takes at most, as a rule: memory that is new to the process, and the table from the file.
+/// Ticks that copying a byte of unwind tables takes at most, as a rule: memory that is new to the
+/// process, and the table from the file.
 const MOST_TICKS_PER_BYTE: u64 = 16;
 /// Bytes that must have been copied before their time is used.
 const LEAST_MEASURED_BYTES: u64 = 1 << 15;
@@ -91,7 +93,8 @@ impl Unwinder {
         }
     }
 
-    /// From now on, a walk ends at a binary whose tables are not known and would take longer to copy.
+    /// From now on, a walk ends at a binary whose tables are not known and would take longer to
+    /// copy.
     pub fn limit_copying(&mut self, ticks: u64) {
         let most_bytes = ticks / self.ticks_per_byte();
         (self.most_table_bytes, self.was_limited) =
@@ -112,9 +115,11 @@ impl Unwinder {
         self.was_limited
     }
 
-    /// Forgets binaries that were unloaded, whose addresses others may have by now; true if there are any.
+    /// Forgets binaries that were unloaded, whose addresses others may have by now; true if there
+    /// are any.
     pub fn refresh(&mut self) -> bool {
-        // PERF: the program and the C library, most of what is on stacks, are known by their addresses alone.
+        // PERF: the program and the C library, most of what is on stacks, are known by their
+        // addresses alone.
         if self.known.iter().all(|binary| binary.stamp.is_current()) {
             return false;
         }
@@ -126,7 +131,8 @@ impl Unwinder {
             }
             is_current
         });
-        // Without room for another one this stays: its entries are known to be old by a count of the modules' changes, which has 16 bits.
+        // Without room for another one this stays: its entries are known to be old by a count of
+        // the modules' changes, which has 16 bits.
         if memory::is_left_to_all(BYTES_TO_FIND_RULES) {
             self.cache = CacheNative::new();
         }
@@ -140,7 +146,8 @@ impl Unwinder {
         self.known.len()
     }
 
-    /// Puts the return addresses from `caller` on into `path`, the innermost first, up to one at which `ends` says so.
+    /// Puts the return addresses from `caller` on into `path`, the innermost first, up to one at
+    /// which `ends` says so.
     pub fn walk(
         &mut self,
         caller: &ExportFrame,
@@ -160,7 +167,8 @@ impl Unwinder {
         frames
     }
 
-    /// Shows the return addresses from `caller` on, the innermost first, as long as `goes_on` says so.
+    /// Shows the return addresses from `caller` on, the innermost first, as long as `goes_on` says
+    /// so.
     pub fn visit(&mut self, caller: &ExportFrame, mut goes_on: impl FnMut(usize) -> bool) -> WalkEnd {
         let mut registers = UnwindRegsNative::new(caller.returns_to, caller.stack, caller.outer);
         let mut address = caller.returns_to;
@@ -183,8 +191,8 @@ impl Unwinder {
         WalkEnd::Begin
     }
 
-    /// The stack pointer where the function returns to which the library returns; `None` if the size of its frame varies, which
-    /// is known from the frame pointer then.
+    /// The stack pointer where the function returns to which the library returns; `None` if the
+    /// size of its frame varies, which is known from the frame pointer then.
     pub fn stack_of_caller(&mut self, caller: &ExportFrame) -> Option<u64> {
         let without_frame_pointer = ExportFrame { outer: 0, ..*caller };
         let stack = self.unwind_once(caller)?;
@@ -253,7 +261,8 @@ impl Unwinder {
         true
     }
 
-    /// The rules by which the frame at an address is left, refused where there is no memory to find them; remembers safe ones.
+    /// The rules by which the frame at an address is left, refused where there is no memory to find
+    /// them; remembers safe ones.
     fn rules(&mut self, address: u64) -> Rules {
         // PERF: programs have few places from which they call, and a walk passes many.
         self.safe.resize(MOST_SAFE, 0);
@@ -323,7 +332,8 @@ impl Page {
     }
 }
 
-/// The part of a stack that is read, from the stack pointer on: of deeper stacks the outer frames are missing.
+/// The part of a stack that is read, from the stack pointer on: of deeper stacks the outer frames
+/// are missing.
 const MOST_BYTES_OF_STACK: usize = 64 << 20;
 
 #[cfg(test)]

@@ -49,16 +49,19 @@ enum Hold {
 pub type Sentence<'s> = &'s dyn Fn() -> String;
 
 impl Channel {
-    /// The world, where no rank has a receive open that could take what is not meant for it: another communicator would
-    /// be one that the program did not ask for. Open MPI 4.1 may hang when it makes one after `MPI_Comm_idup`, whoever
-    /// asks for it, and which programs it hangs in depends on how many there are: so none is made at init, either.
+    /// The world, where no rank has a receive open that could take what is not meant for it:
+    /// another communicator would be one that the program did not ask for. Open MPI 4.1 may hang
+    /// when it makes one after `MPI_Comm_idup`, whoever asks for it, and which programs it hangs in
+    /// depends on how many there are: so none is made at init, either.
     ///
-    /// Where a receive may be open the world's processes get a communicator of their own; where the run may go on
-    /// without some processes, those that are still there. `None` if not all ranks came.
+    /// Where a receive may be open the world's processes get a communicator of their own; where the
+    /// run may go on without some processes, those that are still there. `None` if not all ranks
+    /// came.
     ///
-    /// The ranks meet twice. The last one to come completes the first meeting even if the others have given it up, since
-    /// their part of it is under way; the second it completes only with ranks that are still there. A message to one that
-    /// is not would keep MPICH before 4.2 in `MPI_Finalize` for ever.
+    /// The ranks meet twice. The last one to come completes the first meeting even if the others
+    /// have given it up, since their part of it is under way; the second it completes only with
+    /// ranks that are still there. A message to one that is not would keep MPICH before 4.2 in
+    /// `MPI_Finalize` for ever.
     pub fn open(world: &World) -> Option<Channel> {
         let all = world.predefined.world;
         if is_fault_tolerant() {
@@ -84,8 +87,9 @@ impl Channel {
             return Some(channel);
         }
         let create = |all: Raw<Comm>, comm: *mut Comm| {
-            // SAFETY: communicator and group are valid, the new communicator is written. Unlike a duplicate it has
-            // none of the attributes that the program gave the world, which would run code of the program.
+            // SAFETY: communicator and group are valid, the new communicator is written. Unlike a
+            // duplicate it has none of the attributes that the program gave the world, which would
+            // run code of the program.
             unsafe { pmpi::MPI_Comm_create.get()(all, Raw::new(world.group), comm) }
         };
         Some(channel.made(world, create).unwrap_or(channel))
@@ -94,7 +98,8 @@ impl Channel {
     fn lent(world: &World, comm: Comm) -> Channel {
         let mut handler = MaybeUninit::uninit();
         let returning = Raw::new(world.predefined.errors_return);
-        // SAFETY: the communicator is valid; its handler is written, and put back when the channel ends.
+        // SAFETY: the communicator is valid; its handler is written, and put back when the channel
+        // ends.
         let handler = unsafe {
             pmpi::MPI_Comm_get_errhandler.get()(Raw::new(comm), handler.as_mut_ptr());
             pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
@@ -134,8 +139,8 @@ impl Channel {
         }
     }
 
-    /// The maximum of a number over all ranks; `None` on failure. Ranks meet here first, since no receive of the
-    /// program can match a collective operation.
+    /// The maximum of a number over all ranks; `None` on failure. Ranks meet here first, since no
+    /// receive of the program can match a collective operation.
     pub fn most(&self, world: &World, own: c_int) -> Option<c_int> {
         // Boxed, since the library may hold on to the addresses if it fails.
         let (own, most) = (Box::leak(Box::new(own)), Box::leak(Box::new(0)));
@@ -195,8 +200,8 @@ impl Channel {
         (0..world.size).filter(|&rank| !there.contains(rank)).collect()
     }
 
-    /// Returns whether all messages arrived on all surviving ranks. Without fault tolerance a failed rank ends the job,
-    /// so no agreement is needed.
+    /// Returns whether all messages arrived on all surviving ranks. Without fault tolerance a
+    /// failed rank ends the job, so no agreement is needed.
     pub fn is_whole(&self) -> bool {
         let mut whole = c_int::from(!self.is_broken.get());
         if is_fault_tolerant() {
@@ -231,7 +236,8 @@ impl Channel {
     /// Starts to receive a number into `place`.
     fn expect_number(&self, from: CommRank, tag: c_int, place: *mut u64) -> Request {
         let (mut request, comm) = (self.null, Raw::new(self.comm));
-        // SAFETY: there is room for the 8 bytes until the request is complete, which the caller sees to.
+        // SAFETY: there is room for the 8 bytes until the request is complete, which the caller
+        // sees to.
         let code = unsafe {
             pmpi::MPI_Irecv.get()(place.cast(), 8, self.byte, from.to_mpi(), tag, comm, &raw mut request)
         };
@@ -239,7 +245,8 @@ impl Channel {
         request
     }
 
-    /// Sends `bytes` synchronously, so that messages do not pile up at the receiver; `false` on failure.
+    /// Sends `bytes` synchronously, so that messages do not pile up at the receiver; `false` on
+    /// failure.
     pub fn send(&self, to: CommRank, tag: c_int, bytes: &[u8]) -> bool {
         self.send_or_say(to, tag, bytes, None)
     }
@@ -248,7 +255,8 @@ impl Channel {
         let (mut request, comm, count) = (self.null, Raw::new(self.comm), bytes.len() as c_int);
         // An abandoned request may still read them later.
         let bytes = Box::<[u8]>::from(bytes);
-        // SAFETY: the bytes are there until the request is complete, and for good if that does not come.
+        // SAFETY: the bytes are there until the request is complete, and for good if that does not
+        // come.
         let code = unsafe {
             let place = bytes.as_ptr().cast();
             pmpi::MPI_Issend.get()(place, count, self.byte, to.to_mpi(), tag, comm, &raw mut request)
@@ -265,7 +273,8 @@ impl Channel {
         place.resize(PIECE, 0);
         let mut status = MaybeUninit::<Status>::zeroed();
         let (mut request, comm) = (self.null, Raw::new(self.comm));
-        // SAFETY: there is room for as many bytes as are said until the request is complete, and for good if that does not come.
+        // SAFETY: there is room for as many bytes as are said until the request is complete, and
+        // for good if that does not come.
         let code = unsafe {
             let (to, count) = (place.as_mut_ptr().cast(), PIECE as c_int);
             pmpi::MPI_Irecv.get()(to, count, self.byte, from.to_mpi(), tag, comm, &raw mut request)

@@ -1,5 +1,6 @@
-//! Extremes of what a program controls. Each reader reads whatever the recorder has written: the segment in memory, the file
-//! of another process, a running process, the messages between ranks, the collection and the recovery.
+//! Extremes of what a program controls. Each reader reads whatever the recorder has written: the
+//! segment in memory, the file of another process, a running process, the messages between ranks,
+//! the collection and the recovery.
 
 mod given;
 

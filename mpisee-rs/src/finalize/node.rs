@@ -1,6 +1,8 @@
-//! Collection on one node: the last rank to reach the end of MPI writes the profile from the segments of all.
+//! Collection on one node: the last rank to reach the end of MPI writes the profile from the
+//! segments of all.
 //!
-//! No rank waits for another, and no message is sent: each rank leaves its counts in its segment and goes on.
+//! No rank waits for another, and no message is sent: each rank leaves its counts in its segment
+//! and goes on.
 
 use super::written::{ended_before, has_memory_to_write, write_to};
 use super::{RunEnd, parts};
@@ -100,8 +102,9 @@ pub fn arrive(world: &World, end: RunEnd) {
 /// The longest that a rank waits for another one that writes a profile.
 const MOST_WRITING: Duration = Duration::from_secs(10);
 
-/// Writes the profile of the ranks that are there, if all have arrived. Without MPI ranks need not know each other: one may come to its end
-/// while another writes the profile of those that it has found.
+/// Writes the profile of the ranks that are there, if all have arrived. Without MPI ranks need not
+/// know each other: one may come to its end while another writes the profile of those that it has
+/// found.
 fn write_in_turn(world: &World, own: &Path) {
     let begin = Instant::now();
     // Of two that find each other in the way, one comes back sooner.
@@ -131,8 +134,8 @@ fn write_in_turn(world: &World, own: &Path) {
     ));
 }
 
-/// Writes the profile at the exit of a process that has arrived, if other ranks have since ended without arriving: then
-/// no other rank would write it.
+/// Writes the profile at the exit of a process that has arrived, if other ranks have since ended
+/// without arriving: then no other rank would write it.
 pub fn look_again(world: &World) {
     let header = world.segment.header();
     let has_arrived = header.state.load(Ordering::Relaxed) == state::ARRIVED;
@@ -154,8 +157,8 @@ pub fn look_again(world: &World) {
     }
 }
 
-/// Prints which ranks have not arrived when the first of those that have exits: mostly they have left MPI by another way,
-/// since MPI libraries let ranks leave `MPI_Finalize` together.
+/// Prints which ranks have not arrived when the first of those that have exits: mostly they have
+/// left MPI by another way, since MPI libraries let ranks leave `MPI_Finalize` together.
 fn say_late(world: &World, node_ranks: &NodeRanks) {
     let (arrived, late): (Vec<_>, Vec<_>) =
         node_ranks.entries.iter().partition(|(_, entry)| entry.header.state == state::ARRIVED);
@@ -169,8 +172,8 @@ fn say_late(world: &World, node_ranks: &NodeRanks) {
     }
 }
 
-/// Leaves the counts in the segment where there is no memory to write a profile: an allocation that fails ends
-/// the program.
+/// Leaves the counts in the segment where there is no memory to write a profile: an allocation that
+/// fails ends the program.
 pub fn leave_without_memory(world: &World, end: RunEnd) {
     mark_arrived(world, end);
     say(format_args!(
@@ -216,8 +219,8 @@ fn folder_of(file: &Path) -> &Path {
     file.parent().unwrap_or(file)
 }
 
-/// Saves the counters of a rank whose memory is not its file's any more: something has moved the library's data, of which the
-/// segment's begin is a part, to memory of its own.
+/// Saves the counters of a rank whose memory is not its file's any more: something has moved the
+/// library's data, of which the segment's begin is a part, to memory of its own.
 fn leave_apart(world: &World) {
     let (rank, folder) = (world.rank, world.options.segments.display());
     match save_copy(&world.segment) {
@@ -255,7 +258,8 @@ fn mark_arrived(world: &World, end: RunEnd) {
     std::sync::atomic::fence(Ordering::SeqCst);
 }
 
-/// Logs where this rank wants the profile, for the rank that writes it; the first rank's choice is used.
+/// Logs where this rank wants the profile, for the rank that writes it; the first rank's choice is
+/// used.
 fn log_wanted(world: &World) {
     let wanted = super::output_dir::wanted(world, &super::run_json::command_line());
     let text = [wanted.as_os_str(), start_folder().as_os_str()].map(to_text).join("\0");

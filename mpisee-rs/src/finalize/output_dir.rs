@@ -6,8 +6,9 @@ use crate::state::world::World;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// `MPISEE_OUTPUT`, or the program's name, from the folder in which the user started the program, or in the folder that the variable names by a slash at
-/// its end; always `NAME.mpisee`. Spawned processes are often of the same program and inherit the variable: theirs is
+/// `MPISEE_OUTPUT`, or the program's name, from the folder in which the user started the program,
+/// or in the folder that the variable names by a slash at its end; always `NAME.mpisee`. Spawned
+/// processes are often of the same program and inherit the variable: theirs is
 /// `NAME-spawned.mpisee`, whoever ends first.
 pub fn wanted(world: &World, command: &[String]) -> PathBuf {
     let wanted = match &world.options.output {

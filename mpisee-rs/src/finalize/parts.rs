@@ -1,4 +1,5 @@
-//! The profile of a job without MPI that has ranks elsewhere: on other nodes, or of another launcher.
+//! The profile of a job without MPI that has ranks elsewhere: on other nodes, or of another
+//! launcher.
 
 use super::written::{ended_before, has_memory_to_write, write_to};
 use crate::state::world::World;
@@ -10,8 +11,8 @@ use mpisee_profile::RankSet;
 use mpisee_profile::path_text::shell_path;
 use std::path::Path;
 
-/// Leaves what these ranks counted beside the profile, and writes that if all ranks of the job are there; `false` if they have to have a
-/// profile of their own.
+/// Leaves what these ranks counted beside the profile, and writes that if all ranks of the job are
+/// there; `false` if they have to have a profile of their own.
 pub fn gather(world: &World, ranks: &WorldSegments, ended: &RankSet, wanted: &Path) -> bool {
     let beside = wanted.parent().unwrap_or(Path::new("/"));
     match is_on_several_nodes(world.size) {

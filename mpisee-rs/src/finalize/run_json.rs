@@ -51,8 +51,8 @@ pub fn open_sessions() -> Option<String> {
     })
 }
 
-/// Why ranks are missing: those that ended, and those that were there and whose rows did not come, or came as another
-/// version of the library writes them.
+/// Why ranks are missing: those that ended, and those that were there and whose rows did not come,
+/// or came as another version of the library writes them.
 pub fn missing(absent: &RankSet, lost: &RankSet) -> Vec<String> {
     let ended =
         (!absent.is_empty()).then(|| format!("{} ended before the profile was written", absent.named()));

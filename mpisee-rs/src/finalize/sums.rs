@@ -12,11 +12,11 @@ use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::snapshot::RunEnd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The sums over this rank, with its GPU accesses, and over all ranks below it in the tree; and the ranks that are
-/// lost. On rank 0 these are the sums over all ranks.
+/// The sums over this rank, with its GPU accesses, and over all ranks below it in the tree; and the
+/// ranks that are lost. On rank 0 these are the sums over all ranks.
 ///
-/// Each rank adds its children's sums to its own and sends one message, so that no rank holds more than two sets of
-/// sums.
+/// Each rank adds its children's sums to its own and sends one message, so that no rank holds more
+/// than two sets of sums.
 pub fn gather(
     world: &World,
     channel: &Channel,

@@ -1,7 +1,9 @@
-//! A binomial tree of the ranks, so that each rank communicates with at most about log2 of their number.
+//! A binomial tree of the ranks, so that each rank communicates with at most about log2 of their
+//! number.
 //!
-//! The parent of a rank has the lowest set bit of its number cleared: the children of 4 are 5 and 6, that of 6 is 7.
-//! The subtree of a rank is the ranks that follow it, so what arrives child by child is in the order of ranks.
+//! The parent of a rank has the lowest set bit of its number cleared: the children of 4 are 5 and
+//! 6, that of 6 is 7. The subtree of a rank is the ranks that follow it, so what arrives child by
+//! child is in the order of ranks.
 
 use super::channel::Channel;
 use mpisee_collect::wire::pieces::{Frame, PIECE, Pieces, TABLES, frames};
@@ -32,8 +34,9 @@ impl<'l> Tree<'l> {
         self.channel.rank == CommRank::FIRST
     }
 
-    /// Reduces one value to rank 0: each rank combines its own value with its children's. `add` gets these in the
-    /// order of ranks, or the ranks that are lost if a child did not answer, or as another version of the library does.
+    /// Reduces one value to rank 0: each rank combines its own value with its children's. `add`
+    /// gets these in the order of ranks, or the ranks that are lost if a child did not answer, or
+    /// as another version of the library does.
     pub fn gather<T: Message>(&self, mut own: T, add: impl Fn(&mut T, Result<T, Ranks>)) -> T {
         let channel = self.channel;
         let size = channel.size();
@@ -66,8 +69,8 @@ impl<'l> Tree<'l> {
         own
     }
 
-    /// Passes the first rank's command, `own` there, to all ranks, and returns it; `None` where it does not get through, and
-    /// below.
+    /// Passes the first rank's command, `own` there, to all ranks, and returns it; `None` where it
+    /// does not get through, and below.
     pub fn pass(&self, own: Option<RootCommand>) -> Option<RootCommand> {
         let channel = self.channel;
         let command = match parent(channel.rank) {
@@ -88,14 +91,16 @@ impl<'l> Tree<'l> {
         command
     }
 
-    /// Brings the rows of all ranks to rank 0, in pieces and in the order of ranks. No rank holds more than its own
-    /// rows and two pieces of others. Returns the ranks of this rank's subtree whose rows are missing or incomplete.
+    /// Brings the rows of all ranks to rank 0, in pieces and in the order of ranks. No rank holds
+    /// more than its own rows and two pieces of others. Returns the ranks of this rank's subtree
+    /// whose rows are missing or incomplete.
     pub fn relay(&self, own: [&[u8]; TABLES], mut sink: impl FnMut(&[u8])) -> Vec<Ranks> {
         let channel = self.channel;
         let mut lost = Vec::new();
         let parent = parent(channel.rank);
         let mut up = Pieces::new(|piece: &[u8]| match parent {
-            // Where nobody takes them the children's rows are taken all the same, so that they do not wait.
+            // Where nobody takes them the children's rows are taken all the same, so that they do
+            // not wait.
             Some(parent) => {
                 channel.send(parent, ROWS, piece);
             }

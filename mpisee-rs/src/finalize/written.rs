@@ -1,4 +1,5 @@
-//! Writes the profile of segments to the directory that is wanted, or to another, and says where it is.
+//! Writes the profile of segments to the directory that is wanted, or to another, and says where it
+//! is.
 
 use crate::state::start_folder::from_start_folder;
 use crate::state::world::World;
@@ -23,8 +24,9 @@ pub fn has_memory_to_write<'p>(segments: impl Iterator<Item = &'p Path>) -> bool
     has_memory(WRITING_BYTES + WRITING_TIMES * segments.map(bytes).sum::<usize>())
 }
 
-/// Writes the profile to the wanted directory, or to another; `false` if there is none, and what was counted stays where `recover`, a command, finds it. `note` is of
-/// what it does not have though it is complete.
+/// Writes the profile to the wanted directory, or to another; `false` if there is none, and what
+/// was counted stays where `recover`, a command, finds it. `note` is of what it does not have
+/// though it is complete.
 pub fn write_to(
     world: &World,
     all: &WorldSegments,

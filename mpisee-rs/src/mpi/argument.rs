@@ -1,5 +1,5 @@
-//! Arguments of the application in C and in Fortran: the wrappers read them through these types, whatever the
-//! language.
+//! Arguments of the application in C and in Fortran: the wrappers read them through these types,
+//! whatever the language.
 
 // An MPI may come without Fortran.
 #![allow(dead_code)]
@@ -9,8 +9,8 @@ use crate::mpi::fortran::Fint;
 use std::ffi::{CStr, c_char, c_int};
 use std::marker::PhantomData;
 
-/// Pointer to a handle of the application, or to an array of them. In Fortran a handle is an integer that may differ
-/// from the handle in C.
+/// Pointer to a handle of the application, or to an array of them. In Fortran a handle is an
+/// integer that may differ from the handle in C.
 pub struct HandlePtr<H> {
     address: *const u8,
     is_fortran: bool,
@@ -38,7 +38,8 @@ impl<H: FromFortran> HandlePtr<H> {
         HandlePtr { address: place.cast(), is_fortran: true, handle: PhantomData }
     }
 
-    /// The handle that is there now, as `read` copies memory that may not be mapped any more; it returns how many bytes it copied.
+    /// The handle that is there now, as `read` copies memory that may not be mapped any more; it
+    /// returns how many bytes it copied.
     pub fn handle_by(self, read: impl FnOnce(usize, &mut [u8]) -> usize) -> Option<H> {
         #[repr(align(8))]
         struct Copied([u8; 8]);
@@ -49,7 +50,8 @@ impl<H: FromFortran> HandlePtr<H> {
             return None;
         }
         let copied = HandlePtr { address: (&raw const copy).cast(), ..self };
-        // SAFETY: the bytes of a handle of the kind that `self` has were copied there, and the copy is aligned for both kinds.
+        // SAFETY: the bytes of a handle of the kind that `self` has were copied there, and the copy
+        // is aligned for both kinds.
         Some(unsafe { copied.handle() })
     }
 
@@ -89,7 +91,8 @@ impl<H: FromFortran> HandlePtr<H> {
     }
 }
 
-/// Indices into an array, as a call stores them: they begin with 0 in C, as a rule with 1 in Fortran.
+/// Indices into an array, as a call stores them: they begin with 0 in C, as a rule with 1 in
+/// Fortran.
 #[derive(Clone, Copy)]
 pub struct Indices {
     address: *const c_int,
@@ -150,8 +153,8 @@ impl Text {
         unsafe { self.read_most(usize::MAX) }
     }
 
-    /// The text as the name of an object of MPI, which keeps `MPI_MAX_OBJECT_NAME` bytes with a zero at the end. Not a
-    /// part of a character is kept.
+    /// The text as the name of an object of MPI, which keeps `MPI_MAX_OBJECT_NAME` bytes with a
+    /// zero at the end. Not a part of a character is kept.
     ///
     /// # Safety
     /// See [`Text::read`].

@@ -1,8 +1,9 @@
 //! Compatibility of the flavour with the running MPI.
 //!
-//! All versions of an MPI within one family have the same handles and constants, so a flavour that was built for one
-//! records under another. Their functions differ: calls of functions that the flavour does not export are not counted,
-//! and functions that it exports but the MPI lacks look available to the program.
+//! All versions of an MPI within one family have the same handles and constants, so a flavour that
+//! was built for one records under another. Their functions differ: calls of functions that the
+//! flavour does not export are not counted, and functions that it exports but the MPI lacks look
+//! available to the program.
 
 use crate::generated::interposed::INTERPOSED;
 use crate::mpi::symbol;
@@ -14,8 +15,8 @@ pub const FLAVOUR: &str = env!("MPISEE_FLAVOUR");
 /// The version text of the MPI that the flavour was made for.
 const MADE_FOR: &str = env!("MPISEE_FLAVOUR_LIBRARY");
 
-/// Sentences about functions that only one of the two has: the MPI that runs, which calls itself `version`,
-/// and the one that the flavour was made for.
+/// Sentences about functions that only one of the two has: the MPI that runs, which calls itself
+/// `version`, and the one that the flavour was made for.
 pub fn notes(version: &str) -> Vec<String> {
     if version == MADE_FOR.trim() {
         return Vec::new();
@@ -50,11 +51,13 @@ fn name(twin: &'static CStr) -> &'static str {
     twin.to_str().unwrap_or_default().trim_start_matches('P')
 }
 
-/// Returns whether a rank of this MPI, which calls itself `text` in full, may hang in `MPI_Finalize` once another rank has
-/// got an answer there from one that was still outside: MPICH before 4.2 over UCX.
+/// Returns whether a rank of this MPI, which calls itself `text` in full, may hang in
+/// `MPI_Finalize` once another rank has got an answer there from one that was still outside: MPICH
+/// before 4.2 over UCX.
 ///
-/// Each rank there waits until its peers confirm that they have received everything, which over TCP only a peer that is
-/// inside of MPI does. With all confirmations a rank goes into a barrier in which it answers nobody any more.
+/// Each rank there waits until its peers confirm that they have received everything, which over TCP
+/// only a peer that is inside of MPI does. With all confirmations a rank goes into a barrier in
+/// which it answers nobody any more.
 pub fn hangs_if_left_early(text: &str) -> bool {
     let of_line = |name: &str| {
         let rest = text.lines().find_map(|line| line.strip_prefix(name));
@@ -71,8 +74,8 @@ const LAUNCHERS: [(&str, &str, &str); 2] = [
     ("PMI_SIZE", "PMI_RANK", "MPICH's mpiexec or one like it"),
 ];
 
-/// A sentence for a world of one process where a launcher has started several, as happens with another MPI's launcher; and
-/// whether this process is the first of them.
+/// A sentence for a world of one process where a launcher has started several, as happens with
+/// another MPI's launcher; and whether this process is the first of them.
 pub fn launched_apart(world_size: u32, version: &str) -> Option<(String, bool)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let (size, rank, launcher) = LAUNCHERS

@@ -1,8 +1,9 @@
-//! Helpers of the generated Fortran shims (`generated/fortran.rs`): convert the application's arguments for the
-//! wrappers.
+//! Helpers of the generated Fortran shims (`generated/fortran.rs`): convert the application's
+//! arguments for the wrappers.
 //!
-//! A shim calls its `PMPI` twin by the Fortran name, with the arguments unchanged. Nothing is translated for MPI,
-//! neither handles nor special addresses such as `MPI_IN_PLACE`; only what the profiler itself reads is converted.
+//! A shim calls its `PMPI` twin by the Fortran name, with the arguments unchanged. Nothing is
+//! translated for MPI, neither handles nor special addresses such as `MPI_IN_PLACE`; only what the
+//! profiler itself reads is converted.
 
 // An MPI may come without Fortran.
 #![allow(dead_code)]
@@ -20,9 +21,9 @@ use std::sync::OnceLock;
 /// `INTEGER`: xtask finds Fortran only in an MPI that was built with one of 4 bytes.
 pub type Fint = c_int;
 
-/// Makes a call and returns its error code, which Fortran has as the last argument. It is optional in
-/// `mpi_f08`: where the application leaves it away MPI gets a place of ours, which changes nothing for MPI
-/// but tells us whether the call succeeded.
+/// Makes a call and returns its error code, which Fortran has as the last argument. It is optional
+/// in `mpi_f08`: where the application leaves it away MPI gets a place of ours, which changes
+/// nothing for MPI but tells us whether the call succeeded.
 ///
 /// # Safety
 /// `ierror` is the application's argument.
@@ -52,8 +53,8 @@ pub fn buffer<T>(buffer: *const T) -> *const c_void {
     if IN_PLACES.have(buffer.addr()) { IN_PLACE } else { buffer.cast() }
 }
 
-/// The place for a status, or an array of them; in place of the addresses that Fortran has for them, C's
-/// `MPI_STATUS_IGNORE`.
+/// The place for a status, or an array of them; in place of the addresses that Fortran has for
+/// them, C's `MPI_STATUS_IGNORE`.
 #[inline]
 pub fn status(status: *mut Fint) -> *mut Status {
     static IGNORES: Sentinels = Sentinels::new(FORTRAN_STATUS_IGNORE);
@@ -66,8 +67,8 @@ pub fn chosen(chosen: *mut Status, given: *mut Fint) -> *mut Fint {
     if chosen == STATUS_IGNORE { given } else { chosen.cast() }
 }
 
-/// The first index of an array: 1, but 0 in `mpi_f08` of MPICH 4.0, which forgets to add it. MPICH's
-/// other interfaces do not come here.
+/// The first index of an array: 1, but 0 in `mpi_f08` of MPICH 4.0, which forgets to add it.
+/// MPICH's other interfaces do not come here.
 #[inline]
 pub fn first_index() -> Fint {
     static FIRST: OnceLock<Fint> = OnceLock::new();
@@ -90,8 +91,8 @@ fn try_first_index() -> Fint {
     let mut requests = [null, request].map(|request| bits(request) as Fint);
     let (mut count, mut index, mut code) = (2, 2, 0);
     let mut status = MaybeUninit::<Status>::uninit();
-    // SAFETY: the requests are valid, their handles the same in both languages; the other arguments are
-    // written.
+    // SAFETY: the requests are valid, their handles the same in both languages; the other arguments
+    // are written.
     unsafe {
         let status = status.as_mut_ptr().cast();
         WAITANY.get()(&raw mut count, requests.as_mut_ptr(), &raw mut index, status, &raw mut code);
@@ -99,8 +100,8 @@ fn try_first_index() -> Fint {
     index - 1
 }
 
-/// Addresses with a special meaning, looked up at first use: those of the program's own copies of objects in the MPI
-/// library.
+/// Addresses with a special meaning, looked up at first use: those of the program's own copies of
+/// objects in the MPI library.
 struct Sentinels {
     names: &'static [&'static CStr],
     addresses: OnceLock<Vec<usize>>,

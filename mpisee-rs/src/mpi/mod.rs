@@ -1,4 +1,5 @@
-//! The door to the program's MPI: its types and constants, its functions, and how C and Fortran pass arguments.
+//! The door to the program's MPI: its types and constants, its functions, and how C and Fortran
+//! pass arguments.
 
 pub mod abi;
 pub mod argument;

@@ -7,7 +7,8 @@ use std::ffi::{CStr, c_int};
 
 /// The text of `MPI_Get_library_version`, which may have several lines.
 pub fn library_text() -> String {
-    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the flavour's.
+    // The longest MPI_MAX_LIBRARY_VERSION_STRING of all: the MPI that runs need not be the
+    // flavour's.
     let mut text = vec![0u8; 8192 + 1];
     let mut length = 0;
     // SAFETY: the buffer is as long as any MPI needs.
@@ -43,8 +44,8 @@ pub fn is_inter(comm: Comm) -> bool {
 pub fn group_of(comm: Comm, remote: bool) -> Group {
     let mut group = std::mem::MaybeUninit::<Group>::uninit();
     let ask = if remote { pmpi::MPI_Comm_remote_group.get() } else { pmpi::MPI_Comm_group.get() };
-    // SAFETY: the communicator is valid, and has a remote group if that is wanted; the call writes the
-    // handle.
+    // SAFETY: the communicator is valid, and has a remote group if that is wanted; the call writes
+    // the handle.
     unsafe {
         ask(Raw::new(comm), group.as_mut_ptr());
         group.assume_init()

@@ -1,7 +1,7 @@
 //! The MPI library's symbols, looked up while the program runs.
 //!
-//! `libmpisee.so` is not linked with an MPI: it is preloaded into shells and launchers as well, it must not
-//! drag an MPI into them, and a program may load its MPI late and privately (Python does).
+//! `libmpisee.so` is not linked with an MPI: it is preloaded into shells and launchers as well, it
+//! must not drag an MPI into them, and a program may load its MPI late and privately (Python does).
 
 use crate::mpi::abi::header::constant;
 use mpisee_in_process::symbols::{Address, Library};
@@ -48,8 +48,8 @@ impl<F: Copy> Symbol<F> {
         &self.place
     }
 
-    /// The function: the `PMPI` twin; without a twin, the function that the program would call without the profiler;
-    /// without either, a stub that returns `MPI_ERR_OTHER`.
+    /// The function: the `PMPI` twin; without a twin, the function that the program would call
+    /// without the profiler; without either, a stub that returns `MPI_ERR_OTHER`.
     #[inline]
     pub fn get(&self) -> F {
         const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
@@ -57,8 +57,9 @@ impl<F: Copy> Symbol<F> {
         if address.is_null() {
             address = self.place.look_up();
         }
-        // SAFETY: `F` is the type that the spec gives the function of this name, or, for a function that is
-        // missing, one that takes any arguments: with the C calling convention the caller clears them.
+        // SAFETY: `F` is the type that the spec gives the function of this name, or, for a function
+        // that is missing, one that takes any arguments: with the C calling convention the caller
+        // clears them.
         unsafe { std::mem::transmute_copy(&address) }
     }
 
@@ -92,8 +93,9 @@ impl SymbolSlot {
     }
 }
 
-/// Looks functions up before they are called. The loader's lock is taken for that, and a program may hold it for as long as a library's
-/// constructor or destructor waits for a thread, whose call would have to wait in turn.
+/// Looks functions up before they are called. The loader's lock is taken for that, and a program
+/// may hold it for as long as a library's constructor or destructor waits for a thread, whose call
+/// would have to wait in turn.
 pub fn look_ahead(places: &[&SymbolSlot]) {
     let library = match mpisee_in_process::symbols::next(c"PMPI_Init") {
         Some(_) => None,
@@ -106,15 +108,15 @@ extern "C-unwind" fn missing() -> c_int {
     constant::ERR_OTHER
 }
 
-/// The address of an MPI function: the next one after ours in the search order, else that of the MPI that
-/// the program loaded for itself.
+/// The address of an MPI function: the next one after ours in the search order, else that of the
+/// MPI that the program loaded for itself.
 pub fn function(name: &CStr) -> Option<*mut c_void> {
     mpisee_in_process::symbols::next(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
 }
 
-/// The address of the `MPI` function for `twin`, in a library without `PMPI` twins. Sequential libraries come with such
-/// stubs of MPI for one process (MUMPS does): a program may have one beside MPI, and its children, which inherit the
-/// preload, may have only the stub.
+/// The address of the `MPI` function for `twin`, in a library without `PMPI` twins. Sequential
+/// libraries come with such stubs of MPI for one process (MUMPS does): a program may have one
+/// beside MPI, and its children, which inherit the preload, may have only the stub.
 fn without_twin(twin: &CStr) -> Option<*mut c_void> {
     let name = CStr::from_bytes_with_nul(twin.to_bytes_with_nul().get(1..)?).ok()?;
     let found = mpisee_in_process::symbols::next(name)
@@ -122,7 +124,8 @@ fn without_twin(twin: &CStr) -> Option<*mut c_void> {
     found.map(Address::as_ptr)
 }
 
-/// Returns whether an address lies in an object that the loader has mapped, and not in memory that was allocated.
+/// Returns whether an address lies in an object that the loader has mapped, and not in memory that
+/// was allocated.
 #[allow(dead_code, reason = "handles of other MPIs are no addresses")]
 pub fn is_static(address: *const c_void) -> bool {
     mpisee_in_process::symbols::base(address.addr()) != 0
@@ -130,8 +133,8 @@ pub fn is_static(address: *const c_void) -> bool {
 
 /// The address of an object of the MPI library.
 ///
-/// A program linked in the ordinary way has its own copy of the object, and that is the one whose address
-/// the library and the program use; it is first in the global search order.
+/// A program linked in the ordinary way has its own copy of the object, and that is the one whose
+/// address the library and the program use; it is first in the global search order.
 pub fn data(name: &CStr) -> Option<*mut c_void> {
     mpisee_in_process::symbols::first(name).or_else(|| in_private_library(name)).map(Address::as_ptr)
 }

@@ -1,7 +1,8 @@
-//! The interface of MPI for tools (MPI 4.1, chapter 15): performance variables, which MPI counts, and control variables, by which it is set.
+//! The interface of MPI for tools (MPI 4.1, chapter 15): performance variables, which MPI counts,
+//! and control variables, by which it is set.
 //!
-//! Functions are called by their `PMPI_T` names, and count for the program nowhere: initialisation is counted by MPI, and variables are read in a
-//! session of the profiler's own.
+//! Functions are called by their `PMPI_T` names, and count for the program nowhere: initialisation
+//! is counted by MPI, and variables are read in a session of the profiler's own.
 
 use super::abi::{Comm, Datatype, Element, NUMBERING, constant, element_of};
 use super::symbol::Symbol;
@@ -91,7 +92,8 @@ const NAME_BYTES: usize = 512;
 const DESCRIPTION_BYTES: usize = 4096;
 /// Bytes that a string has at most: Open MPI copies it without looking at the room.
 const TEXT_BYTES: usize = 1 << 16;
-/// Values that a variable may have for one object: a variable of a communicator may have one for each process of it.
+/// Values that a variable may have for one object: a variable of a communicator may have one for
+/// each process of it.
 const MOST_VALUES: usize = 1 << 22;
 
 /// The object to which a variable belongs.
@@ -150,8 +152,8 @@ pub struct Control {
     pub binding: Binding,
 }
 
-/// Begins to use the interface, at the thread level that MPI provides: Open MPI takes what it is given here for the program's level, too. False if
-/// MPI does not have it.
+/// Begins to use the interface, at the thread level that MPI provides: Open MPI takes what it is
+/// given here for the program's level, too. False if MPI does not have it.
 pub fn init(level: c_int) -> bool {
     let mut provided = 0;
     // SAFETY: the level is written.
@@ -199,7 +201,8 @@ pub fn performance(index: c_int) -> Option<Performance> {
     let [mut verbosity, mut class, mut bind, mut read_only, mut continuous, mut atomic] = [0; 6];
     let mut datatype = std::mem::MaybeUninit::<Datatype>::zeroed();
     let mut enumeration = ptr::null_mut();
-    // SAFETY: each text has as many bytes as its length says, everything else is written; a datatype is an integer or a pointer, for which zero is valid.
+    // SAFETY: each text has as many bytes as its length says, everything else is written; a
+    // datatype is an integer or a pointer, for which zero is valid.
     let (code, datatype) = unsafe {
         let code = PVAR_INFO.get()(
             index,
@@ -240,7 +243,8 @@ pub fn control(index: c_int) -> Option<Control> {
     let [mut verbosity, mut bind, mut scope] = [0; 3];
     let mut datatype = std::mem::MaybeUninit::<Datatype>::zeroed();
     let mut enumeration = ptr::null_mut();
-    // SAFETY: the buffers are as long as their lengths say, and MPI writes the other results, whose types are these.
+    // SAFETY: the buffers are as long as their lengths say, and MPI writes the other results, whose
+    // types are these.
     let (code, datatype) = unsafe {
         let code = CVAR_INFO.get()(
             index,
@@ -266,7 +270,8 @@ pub fn control(index: c_int) -> Option<Control> {
 }
 
 impl Performance {
-    /// Returns whether its values are numbers of the process or of a communicator, which alone are read.
+    /// Returns whether its values are numbers of the process or of a communicator, which alone are
+    /// read.
     pub fn has_number(&self) -> bool {
         self.element.is_some_and(|element| element != Element::Char)
             && self.binding != Binding::Other
@@ -275,11 +280,13 @@ impl Performance {
 }
 
 impl Control {
-    /// Its value as text: all values of it, one after the other; `None` if it cannot be read, or belongs to an object.
+    /// Its value as text: all values of it, one after the other; `None` if it cannot be read, or
+    /// belongs to an object.
     pub fn value(&self) -> Option<String> {
         let element = self.element.filter(|_| self.binding == Binding::Process)?;
         let (mut handle, mut count) = (ptr::null_mut(), 0);
-        // SAFETY: a variable of no object takes none; the handle and the number of values are written.
+        // SAFETY: a variable of no object takes none; the handle and the number of values are
+        // written.
         let code = unsafe { CVAR_ALLOC.get()(self.index, ptr::null_mut(), &raw mut handle, &raw mut count) };
         if code != constant::SUCCESS {
             return None;
@@ -330,7 +337,8 @@ impl VariableValue {
 }
 
 impl Element {
-    /// The value at a place of an array of this type, which begins with the first of `words`; 0 behind its end.
+    /// The value at a place of an array of this type, which begins with the first of `words`; 0
+    /// behind its end.
     pub fn number(self, words: &[u64], at: usize) -> VariableValue {
         let word = |at: usize| words.get(at).copied().unwrap_or(0);
         let half = |at: usize| {
@@ -362,7 +370,8 @@ pub struct StartedVariable {
     pub count: usize,
 }
 
-// SAFETY: both are names of MPI's objects, which any thread may use, one at a time; they are never dereferenced here.
+// SAFETY: both are names of MPI's objects, which any thread may use, one at a time; they are never
+// dereferenced here.
 unsafe impl Send for Session {}
 // SAFETY: a handle is a name of MPI's object, which any thread may use, one at a time.
 unsafe impl Send for StartedVariable {}
@@ -384,7 +393,8 @@ impl Session {
             Binding::Other => return None,
         };
         let (mut handle, mut count) = (ptr::null_mut(), 0);
-        // SAFETY: the object is of the kind to which the variable belongs; handle and number are written.
+        // SAFETY: the object is of the kind to which the variable belongs; handle and number are
+        // written.
         let code =
             unsafe { PVAR_ALLOC.get()(self.0, variable.index, object, &raw mut handle, &raw mut count) };
         if code != constant::SUCCESS {
@@ -404,7 +414,8 @@ impl Session {
         Some(started)
     }
 
-    /// Reads a variable's values into `words`, which are made as many as needed; false if MPI refuses.
+    /// Reads a variable's values into `words`, which are made as many as needed; false if MPI
+    /// refuses.
     pub fn read(&self, started: &StartedVariable, words: &mut Vec<u64>) -> bool {
         // A value has eight bytes at most.
         words.clear();

@@ -21,9 +21,9 @@ pub enum TopologyKind {
     DistGraph,
 }
 
-/// The topology of a communicator that was created with this kind; `None` if MPI reports none. The kind that MPI
-/// reports is not used: Open MPI 5.0 reports a graph below a Cartesian communicator as Cartesian, and then reads out of
-/// bounds.
+/// The topology of a communicator that was created with this kind; `None` if MPI reports none. The
+/// kind that MPI reports is not used: Open MPI 5.0 reports a graph below a Cartesian communicator
+/// as Cartesian, and then reads out of bounds.
 pub fn of(comm: Comm, rank: CommRank, kind: TopologyKind) -> Option<Topology> {
     let comm = Raw::new(comm);
     let mut known = constant::UNDEFINED;

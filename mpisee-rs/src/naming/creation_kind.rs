@@ -18,8 +18,9 @@ pub struct CreationKind {
     pub topology: TopologyFrom,
 }
 
-/// The source of a communicator's topology. Only one that the standard gives it is queried: Open MPI 4.1
-/// lets communicators that should have none inherit a damaged one, and divides by zero when it is queried.
+/// The source of a communicator's topology. Only one that the standard gives it is queried: Open
+/// MPI 4.1 lets communicators that should have none inherit a damaged one, and divides by zero when
+/// it is queried.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TopologyFrom {
     /// It has none.

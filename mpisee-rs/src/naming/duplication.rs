@@ -1,4 +1,5 @@
-//! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request completes.
+//! `MPI_Comm_idup`, which is numbered when it starts, and enters its communicator when its request
+//! completes.
 
 use super::{CreationKind, Naming, NumberedCreation, Ordinals, ROWS, describe, enter_unseen, unnumbered};
 use crate::binaries::mapping;
@@ -26,7 +27,8 @@ struct Duplication {
     untracked_calls: u64,
 }
 
-// SAFETY: handles are names and the other fields numbers; `place` is used by the thread that completes the request.
+// SAFETY: handles are names and the other fields numbers; `place` is used by the thread that
+// completes the request.
 unsafe impl Send for Duplication {}
 
 /// Duplications in progress, by the number in [`crate::state::request::RequestState::peer`].
@@ -71,8 +73,8 @@ pub fn abandon_duplication(number: u32) {
 
 /// Enters the duplicate of a request that completed, unless that was done before.
 ///
-/// The request may have completed out of sight, and its handle be that of another one now: then the program has done
-/// with `place` what it liked.
+/// The request may have completed out of sight, and its handle be that of another one now: then the
+/// program has done with `place` what it liked.
 pub fn duplicated(world: &World, number: u32) {
     let Some(done) = take(number) else { return };
     if process::untracked_calls() != done.untracked_calls {

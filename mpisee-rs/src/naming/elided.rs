@@ -1,7 +1,8 @@
 //! Member lists that do not compress into rank ranges.
 //!
-//! No process keeps such a list. It holds MPI's group, which costs no further copy while the communicator lives, and
-//! translates the rank of a peer when a thread first sees it. From then on the world rank is in the slot.
+//! No process keeps such a list. It holds MPI's group, which costs no further copy while the
+//! communicator lives, and translates the rank of a peer when a thread first sees it. From then on
+//! the world rank is in the slot.
 
 use crate::mpi::abi::{Comm, Group};
 use crate::mpi::query::{free_group, group_of, is_inter, rank_in_world};
@@ -31,7 +32,8 @@ pub struct Peers(Group);
 
 // SAFETY: handles of MPI are names of the library's objects, never dereferenced here.
 unsafe impl Send for Peers {}
-// SAFETY: several threads may have MPI translate ranks of one group at once, and it is freed by the last that has it.
+// SAFETY: several threads may have MPI translate ranks of one group at once, and it is freed by the
+// last that has it.
 unsafe impl Sync for Peers {}
 
 impl Peers {
@@ -72,13 +74,14 @@ impl Elided {
         }
     }
 
-    /// Marks a communicator as freed. Operations that are still open may bring new peers; once none is, the groups of
-    /// freed communicators are removed and returned.
+    /// Marks a communicator as freed. Operations that are still open may bring new peers; once none
+    /// is, the groups of freed communicators are removed and returned.
     pub fn free(&mut self, id: CommId) -> Vec<Arc<Peers>> {
         if self.held.is_empty() {
             return Vec::new();
         }
-        // Another thread may have removed a request and not counted it yet: then the groups are freed the next time.
+        // Another thread may have removed a request and not counted it yet: then the groups are
+        // freed the next time.
         let is_shared = REQUESTS.is_shared();
         let before = if is_shared { self.let_go() } else { Vec::new() };
         if let Some(held) = self.held.get_mut(&id) {

@@ -1,11 +1,13 @@
-//! Lists of a group's members by world rank, at a cost that grows with the number of processes and not with its square.
+//! Lists of a group's members by world rank, at a cost that grows with the number of processes and
+//! not with its square.
 //!
-//! `MPI_Group_translate_ranks` of Open MPI compares each rank to translate with the members of the target group, one after
-//! the other: to translate p members to a world of p processes takes p²/2 comparisons. But members mostly go on as they
-//! began. So the next ones are predicted, as an arithmetic sequence, and translated to a small group of the predicted
-//! processes alone. Whoever is found there is known, also out of order. Only where a prediction fails, one member is
-//! looked up in the whole world. That is O(p) for lists that are contiguous, strided or dense with gaps, and O(p) for
-//! each run of other lists, of which there may be a limited number.
+//! `MPI_Group_translate_ranks` of Open MPI compares each rank to translate with the members of the
+//! target group, one after the other: to translate p members to a world of p processes takes p²/2
+//! comparisons. But members mostly go on as they began. So the next ones are predicted, as an
+//! arithmetic sequence, and translated to a small group of the predicted processes alone. Whoever
+//! is found there is known, also out of order. Only where a prediction fails, one member is looked
+//! up in the whole world. That is O(p) for lists that are contiguous, strided or dense with gaps,
+//! and O(p) for each run of other lists, of which there may be a limited number.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{Group, Raw, constant};
@@ -15,11 +17,13 @@ use mpisee_profile::segment::log::Runs;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// Members predicted at a time at most: translating this many takes half their square of comparisons.
+/// Members predicted at a time at most: translating this many takes half their square of
+/// comparisons.
 const MOST_PREDICTED: usize = 64;
 /// Members predicted where the last prediction failed.
 const LEAST_PREDICTED: usize = 4;
-/// Members looked up in the whole world for each run that a list may have. One shows a jump, a second the new stride.
+/// Members looked up in the whole world for each run that a list may have. One shows a jump, a
+/// second the new stride.
 const LOOKED_UP_PER_RUN: usize = 2;
 
 /// The members of a group.
@@ -36,23 +40,27 @@ pub enum Listed {
     },
 }
 
-/// Lists the `size` members of `group` by their rank in `world`, unless that takes more than `most_runs` runs.
+/// Lists the `size` members of `group` by their rank in `world`, unless that takes more than
+/// `most_runs` runs.
 pub fn list(group: Group, size: u32, world: Group, world_size: u32, most_runs: usize) -> Listed {
     let mut translation = Mpi { group, world };
     if cfg!(mpi_family = "openmpi") && world_size as usize > MOST_PREDICTED {
         predicting(&mut translation, size, world_size, most_runs)
     } else {
-        // MPICH and its descendants find each rank at once, but take O(p) to make a group, however small.
+        // MPICH and its descendants find each rank at once, but take O(p) to make a group, however
+        // small.
         at_once(&mut translation, size, most_runs)
     }
 }
 
 /// Translation of a group's ranks by MPI.
 trait Translation {
-    /// The world ranks of the members from `first` on; negative for a process of another world. False if it failed.
+    /// The world ranks of the members from `first` on; negative for a process of another world.
+    /// False if it failed.
     fn to_world(&mut self, first: u32, ranks: &mut [c_int]) -> bool;
 
-    /// For each member from `first` on, the index of its world rank in `few`; negative if it is not there.
+    /// For each member from `first` on, the index of its world rank in `few`; negative if it is not
+    /// there.
     fn to_few(&mut self, few: &[c_int], first: u32, places: &mut [c_int]) -> bool;
 }
 
@@ -157,8 +165,8 @@ fn predicting(translation: &mut impl Translation, size: u32, world_size: u32, mo
     listing.end()
 }
 
-/// Appends the next members while they are among the `most` ranks that follow the last one at `stride`; returns their
-/// number. `None` if MPI fails.
+/// Appends the next members while they are among the `most` ranks that follow the last one at
+/// `stride`; returns their number. `None` if MPI fails.
 fn follow(
     translation: &mut impl Translation,
     listing: &mut Listing,
@@ -218,7 +226,8 @@ impl Translation for Mpi {
 
     fn to_few(&mut self, few: &[c_int], first: u32, places: &mut [c_int]) -> bool {
         let mut group = MaybeUninit::<Group>::uninit();
-        // SAFETY: the world's group is valid, `few` are different ranks of it; the call writes the handle if it succeeds.
+        // SAFETY: the world's group is valid, `few` are different ranks of it; the call writes the
+        // handle if it succeeds.
         let code = unsafe {
             let include = pmpi::MPI_Group_incl.get();
             include(Raw::new(self.world), few.len() as c_int, few.as_ptr(), group.as_mut_ptr())

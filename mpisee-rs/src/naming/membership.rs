@@ -22,8 +22,8 @@ pub struct Groups {
     pub is_exact: bool,
 }
 
-/// Comparisons that translating a list without order may take, in MPI libraries that compare each member with each process
-/// of the world: some milliseconds.
+/// Comparisons that translating a list without order may take, in MPI libraries that compare each
+/// member with each process of the world: some milliseconds.
 const MOST_COMPARISONS: u64 = 1 << 22;
 
 impl Groups {
@@ -87,7 +87,8 @@ impl Groups {
         self.groups().any(|group| group.elided() > 0)
     }
 
-    /// Returns whether the own group is the one with the smallest world rank; one of another world has none.
+    /// Returns whether the own group is the one with the smallest world rank; one of another world
+    /// has none.
     pub fn own_comes_first(&self) -> bool {
         self.remote.as_ref().is_none_or(|remote| self.own.comes_before(remote))
     }
@@ -106,8 +107,8 @@ impl Groups {
     }
 }
 
-/// Adds a group to the hash: its size, and its members in their order. Of elided members only the first is added, the
-/// one rank that all members have.
+/// Adds a group to the hash: its size, and its members in their order. Of elided members only the
+/// first is added, the one rank that all members have.
 fn add_group(hash: &mut Hash, group: &Runs) {
     hash.add(&group.len().to_le_bytes());
     if group.elided() > 0 {
@@ -135,9 +136,9 @@ fn list(world: &World, group: Group, itself: Option<WorldRank>) -> Runs {
     }
 }
 
-/// The smallest rank, in the parent, of a communicator's members, equal on all of them. Below an intercommunicator those
-/// members count that are in its group with the smallest world rank. Where either list is elided and too long to be
-/// translated it is the rank of the first member.
+/// The smallest rank, in the parent, of a communicator's members, equal on all of them. Below an
+/// intercommunicator those members count that are in its group with the smallest world rank. Where
+/// either list is elided and too long to be translated it is the rank of the first member.
 pub fn smallest_rank_in(
     parent: &Communicator,
     parent_members: &Groups,

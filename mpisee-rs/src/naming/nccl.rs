@@ -1,13 +1,14 @@
 //! Names of NCCL's communicators, equal on all members without a message between them.
 //!
-//! A communicator that is made from unique ids is `N1-5e1c09tz`, by a digest of the ids, which all members have. One of
-//! `ncclCommInitAll` is of this process alone, and its digest is of the process and of how many it has made. All members call
-//! `ncclCommSplit` in the same order, so each counts: `N1-5e1c09tz_s2.1` is the part of color 1 of the second split. (NCCL does
-//! not report the members of a part, so that the smallest of them is unknown.) A call of `ncclCommShrink` is made by those alone
-//! that stay, and named by who does not: `N1-5e1c09tz_k1-0123456z`.
+//! A communicator that is made from unique ids is `N1-5e1c09tz`, by a digest of the ids, which all
+//! members have. One of `ncclCommInitAll` is of this process alone, and its digest is of the
+//! process and of how many it has made. All members call `ncclCommSplit` in the same order, so each
+//! counts: `N1-5e1c09tz_s2.1` is the part of color 1 of the second split. (NCCL does not report the
+//! members of a part, so that the smallest of them is unknown.) A call of `ncclCommShrink` is made
+//! by those alone that stay, and named by who does not: `N1-5e1c09tz_k1-0123456z`.
 //!
-//! NCCL does not report who its ranks are in MPI either. Each process logs itself as a member, and where profiles are collected
-//! the members are those that did.
+//! NCCL does not report who its ranks are in MPI either. Each process logs itself as a member, and
+//! where profiles are collected the members are those that did.
 
 use super::ROWS;
 use super::overhead::Naming;
@@ -17,8 +18,8 @@ use mpisee_profile::segment::hash::hash;
 use mpisee_profile::segment::log::{Created, Run, Runs};
 use mpisee_profile::{CommId, CommRank, Operation};
 
-/// Enters a communicator of `size` ranks, `rank` of which has this `handle` for it; returns its number. The ranks of one
-/// process share it.
+/// Enters a communicator of `size` ranks, `rank` of which has this `handle` for it; returns its
+/// number. The ranks of one process share it.
 pub fn enter(world: &World, handle: u64, creation: Creation, rank: u32, size: u32) -> CommId {
     let _overhead = Naming::begin(world);
     let id = NCCL.row_of(creation, || ROWS.enter_foreign(world, created(world, creation, rank, size)));

@@ -1,8 +1,8 @@
 //! Rows of communicators: one each, until there are too many.
 //!
-//! Counters cannot be moved when a communicator is freed: each thread has slots of its own, and readers look at any
-//! time. So the row is chosen when a communicator begins, by what all its members know alike; see the comment on
-//! [`super`].
+//! Counters cannot be moved when a communicator is freed: each thread has slots of its own, and
+//! readers look at any time. So the row is chosen when a communicator begins, by what all its
+//! members know alike; see the comment on [`super`].
 
 mod family;
 
@@ -29,17 +29,20 @@ use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Limit on kinds of communicators with rows of their own below one parent, as a multiple of `MPISEE_ALIKE`; beyond it
-/// new kinds share a row. In a tree of communicators the product over its levels counts.
+/// Limit on kinds of communicators with rows of their own below one parent, as a multiple of
+/// `MPISEE_ALIKE`; beyond it new kinds share a row. In a tree of communicators the product over its
+/// levels counts.
 const KINDS_PER_ALIKE: u64 = 8;
-/// Limit on rows of communicators named by their members, per process, as a multiple of `MPISEE_ALIKE`. Members of a
-/// new group have no ordinal in common, so each process bounds its own memory, some 500 bytes a row.
+/// Limit on rows of communicators named by their members, per process, as a multiple of
+/// `MPISEE_ALIKE`. Members of a new group have no ordinal in common, so each process bounds its own
+/// memory, some 500 bytes a row.
 const NAMED_BY_MEMBERS_PER_ALIKE: u32 = 64;
 /// Limit on the rows of one process, as a multiple of `MPISEE_ALIKE`.
 const ROWS_PER_ALIKE: u32 = 256;
 /// Limit on generations below `W` with rows of their own; a name contains all ancestors.
 const MOST_GENERATIONS: u32 = 32;
-/// Limit on freed communicators of changing members that are kept, since requests on them may still be open.
+/// Limit on freed communicators of changing members that are kept, since requests on them may still
+/// be open.
 const MOST_FREED: usize = 1024;
 /// Labels of one row that are kept; a loop may set another each time.
 const MOST_LABELS: u8 = 16;
@@ -76,14 +79,15 @@ struct State {
     counters: Counters,
 }
 
-// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the
+// lock uses them alone.
 unsafe impl Send for State {}
 
 struct Row {
     generation: u32,
     sharing: Sharing,
-    /// Ordinals of the creating calls by letter, multiplied over the generations: a measure, alike on all members, of how many
-    /// rows there may be beside this one.
+    /// Ordinals of the creating calls by letter, multiplied over the generations: a measure, alike
+    /// on all members, of how many rows there may be beside this one.
     weight: u64,
     /// Creating calls on the communicator.
     creations: u32,
@@ -211,8 +215,8 @@ impl RowSharing {
         id
     }
 
-    /// Enters a communicator that MPI does not know, of which a process knows itself alone as a member, into a row of its
-    /// own; returns its number.
+    /// Enters a communicator that MPI does not know, of which a process knows itself alone as a
+    /// member, into a row of its own; returns its number.
     pub fn enter_foreign(&self, world: &World, created: Created) -> CommId {
         let mut state = self.state();
         let most = world.options.alike.saturating_mul(ROWS_PER_ALIKE) as usize;
@@ -253,9 +257,9 @@ impl RowSharing {
         self.state().row_of(id)
     }
 
-    /// The key under which readers find the counts of `key`, which a thread uses for the first time: with the row's
-    /// number for a temporary one, and with the world rank of an elided peer. `None` if these can no longer be
-    /// resolved.
+    /// The key under which readers find the counts of `key`, which a thread uses for the first
+    /// time: with the row's number for a temporary one, and with the world rank of an elided peer.
+    /// `None` if these can no longer be resolved.
     pub fn lasting(&self, world: &World, key: SlotKey) -> Option<Lasting> {
         // Keys that only calibrate stand for nothing.
         let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
@@ -318,7 +322,8 @@ impl RowSharing {
         drop(unneeded);
     }
 
-    /// The program named a communicator. The label of a row that stands for several is the name that all of them have.
+    /// The program named a communicator. The label of a row that stands for several is the name
+    /// that all of them have.
     pub fn label(&self, segment: &Segment, id: CommId, text: String) {
         let Some(row) = self.row_of(id) else { return };
         let mut state = self.state();
@@ -373,7 +378,8 @@ impl State {
         self.rows.get(id.index()).map(|row| (id, row.members.clone()))
     }
 
-    /// The ordinals of a creating call on the communicator of a row; a row that stands for several has none.
+    /// The ordinals of a creating call on the communicator of a row; a row that stands for several
+    /// has none.
     fn number(&mut self, row: CommId, letter: u8) -> Ordinals {
         let parent = &mut self.rows[row.index()];
         if parent.sharing != Sharing::Single {
@@ -421,7 +427,8 @@ impl State {
         let segment = &world.segment;
         let Position { generation, weight, below } = self.position_of(new);
         match (below, new.created.parent) {
-            // Communicators of one row may be used by threads in any order, so that ordinals below it have no meaning.
+            // Communicators of one row may be used by threads in any order, so that ordinals below
+            // it have no meaning.
             (Sharing::Alike, _) => return self.changing(segment, generation, new),
             (Sharing::Changing, Some(parent)) => return RowChoice::Changing { row: parent },
             _ => {}
@@ -500,7 +507,8 @@ impl State {
         id
     }
 
-    /// Gives a row the next number and writes it to the log, in the order of the numbers. `None` if there is no room.
+    /// Gives a row the next number and writes it to the log, in the order of the numbers. `None` if
+    /// there is no room.
     fn log_created(
         &mut self,
         segment: &Segment,
@@ -520,7 +528,8 @@ impl State {
         Some(id)
     }
 
-    /// Widens the row's range of degrees: of a distributed graph a process has its own degrees only.
+    /// Widens the row's range of degrees: of a distributed graph a process has its own degrees
+    /// only.
     fn widen_degrees(&mut self, segment: &Segment, row: CommId, topology: Option<&str>) {
         let Some(topology) = topology.filter(|topology| topology.starts_with("dist_graph")) else { return };
         let known = self.degrees.entry(row).or_insert_with(|| topology.to_owned());

@@ -1,4 +1,5 @@
-//! Names and rows over a fake MPI: each rank enters its communicators by itself, and the names are compared.
+//! Names and rows over a fake MPI: each rank enters its communicators by itself, and the names are
+//! compared.
 
 use super::creation_kind::CreationKind;
 use super::row_sharing::{NewCommunicator, RowSharing};

@@ -27,7 +27,8 @@ pub enum Rooted {
     FromRoot,
 }
 
-/// The same of a rooted call, with its root and communicator. MPI does not look at buffers that are significant at the root alone elsewhere.
+/// The same of a rooted call, with its root and communicator. MPI does not look at buffers that are
+/// significant at the root alone elsewhere.
 #[inline(always)]
 pub fn note_rooted<const N: usize>(
     buffers: [*const c_void; N],

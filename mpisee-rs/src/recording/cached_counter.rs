@@ -1,4 +1,5 @@
-//! Counts a call that is in the thread's cache: what repeats is counted without looking up its slot.
+//! Counts a call that is in the thread's cache: what repeats is counted without looking up its
+//! slot.
 
 use super::paths;
 use super::streams::{self, NumberedMessage};
@@ -41,14 +42,14 @@ impl CachedCounter {
         self.0.key.get().of_next_call(HOT.region(), size_class(message), memory)
     }
 
-    /// Counts a call with a message of `message` bytes of which this process contributes `bytes`, which returns to `caller`; returns
-    /// it as it was counted.
+    /// Counts a call with a message of `message` bytes of which this process contributes `bytes`,
+    /// which returns to `caller`; returns it as it was counted.
     #[inline(always)]
     pub fn count(self, message: u64, bytes: u64, ticks: Ticks, caller: u64) -> CountedCall {
         let key = self.key(message, bytes);
         if key == self.0.key.get() {
-            // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere` has stored this one after
-            // its slot; slots are never unmapped.
+            // SAFETY: no message has the size class of a new entry's key, so that `count_elsewhere`
+            // has stored this one after its slot; slots are never unmapped.
             let slot = unsafe { &*self.0.slot.get() };
             if own_value(&slot.values[call::RETURNS_TO]) == caller {
                 add_call(slot, bytes, ticks);
@@ -61,7 +62,8 @@ impl CachedCounter {
         CountedCall { key: self.count_elsewhere(key, bytes, ticks, caller, frame::pointer()), bytes, ticks }
     }
 
-    /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it may be one to keep.
+    /// Counts a message to a rank of the communicator; none to `MPI_PROC_NULL`. Returns it if it
+    /// may be one to keep.
     #[inline(always)]
     pub fn sent(self, to: Envelope, bytes: u64) -> Option<NumberedMessage> {
         let (peer, stream) = self.slots(to, MessageEnd::Sent)?;
@@ -88,7 +90,8 @@ impl CachedCounter {
     #[inline(always)]
     pub fn arrived(self, source: c_int, bytes: u64) {
         if self.0.has_peer(source) {
-            // SAFETY: `has_peer` is true, and `set_ends` and `set_peer` store the slot before the peer.
+            // SAFETY: `has_peer` is true, and `set_ends` and `set_peer` store the slot before the
+            // peer.
             add_received(unsafe { self.0.peer_slot() }, bytes);
         } else {
             self.arrived_from_another(source, bytes);
@@ -110,14 +113,15 @@ impl CachedCounter {
     pub fn add_bytes(self, counted: &CountedCall, bytes: u64) -> bool {
         let is_same = self.0.key.get() == counted.key;
         if is_same {
-            // SAFETY: as in `count`: the key of a counted call has a size class, which that of a new entry has not, so that `count_elsewhere` has
-            // stored the slot of this key.
+            // SAFETY: as in `count`: the key of a counted call has a size class, which that of a
+            // new entry has not, so that `count_elsewhere` has stored the slot of this key.
             update(unsafe { &*self.0.slot.get() }, |values| add(&values[call::BYTES], bytes));
         }
         is_same
     }
 
-    /// Counts a call under another key than the last one's, or at another site, and returns its key.
+    /// Counts a call under another key than the last one's, or at another site, and returns its
+    /// key.
     #[cold]
     #[inline(never)]
     fn count_elsewhere(self, key: SlotKey, bytes: u64, ticks: Ticks, caller: u64, pointer: u64) -> SlotKey {
@@ -143,7 +147,8 @@ impl CachedCounter {
         key
     }
 
-    /// Takes the path of a call that was slow; `pointer` is the frame pointer of a function of the library that the call went through.
+    /// Takes the path of a call that was slow; `pointer` is the frame pointer of a function of the
+    /// library that the call went through.
     #[cold]
     #[inline(never)]
     fn keep_path(self, ticks: Ticks, pointer: u64) {
@@ -169,7 +174,8 @@ impl CachedCounter {
         }
     }
 
-    /// The slots of the peer and of the stream of a message whose ends are not those of the last one; none for `MPI_PROC_NULL`.
+    /// The slots of the peer and of the stream of a message whose ends are not those of the last
+    /// one; none for `MPI_PROC_NULL`.
     #[cold]
     #[inline(never)]
     fn find_ends(self, ends: Envelope, end: MessageEnd) -> Option<(&'static Slot, &'static Slot)> {

@@ -1,8 +1,9 @@
 //! The fast path of recording: a call on a communicator, as most calls are.
 //!
-//! PERF: it is inlined from the export to the counters, and touches as few cache lines as it can: those of [`HOT`], of
-//! [`CachedCounter`], and of the slots (docs/develop/calls.md). Rare work is in functions of its own. On this way no index can be out
-//! of bounds, and nothing allocates or unwraps, so that nothing can panic; what may is under [`world::guarded`].
+//! PERF: it is inlined from the export to the counters, and touches as few cache lines as it can:
+//! those of [`HOT`], of [`CachedCounter`], and of the slots (docs/develop/calls.md). Rare work is
+//! in functions of its own. On this way no index can be out of bounds, and nothing allocates or
+//! unwraps, so that nothing can panic; what may is under [`world::guarded`].
 //!
 //! [`world::guarded`]: crate::state::world::guarded
 
@@ -32,7 +33,8 @@ use std::hint::black_box;
 use std::mem;
 use std::sync::atomic::Ordering;
 
-/// A recorded call between its begin and its count; where it is dropped, the thread is in no call any more.
+/// A recorded call between its begin and its count; where it is dropped, the thread is in no call
+/// any more.
 pub struct CommCall {
     counter: CachedCounter,
     active_call: &'static Slot,
@@ -82,7 +84,8 @@ impl Uncounted {
         }
     }
 
-    /// Returns whether it is of the program's communication all the same: recording is off, or a callback makes it.
+    /// Returns whether it is of the program's communication all the same: recording is off, or a
+    /// callback makes it.
     pub fn is_tracked(&self) -> bool {
         match self {
             Uncounted::Passed => process::is_tracking(),
@@ -101,8 +104,8 @@ impl Uncounted {
 }
 
 impl CommCall {
-    /// Begins to record a call; `spread` spreads the calls of one operation on a communicator over the cache, by their peer. `None`
-    /// if it is not counted, see [`Uncounted`].
+    /// Begins to record a call; `spread` spreads the calls of one operation on a communicator over
+    /// the cache, by their peer. `None` if it is not counted, see [`Uncounted`].
     #[inline(always)]
     pub fn begin(operation: Operation, comm: Raw<Comm>, spread: c_int) -> Option<CommCall> {
         CommCall::begin_at(operation, comm, spread, sites::caller_of_export())
@@ -112,7 +115,8 @@ impl CommCall {
     #[inline(always)]
     pub fn begin_at(operation: Operation, comm: Raw<Comm>, spread: c_int, caller: u64) -> Option<CommCall> {
         let comm = comm.get();
-        // Two sites that call one operation on one communicator have an entry each: the entry keeps the slot of the last call's site.
+        // Two sites that call one operation on one communicator have an entry each: the entry keeps
+        // the slot of the last call's site.
         let spread = spread.wrapping_add(caller as c_int);
         match thread::cached_call(operation, comm, spread) {
             Some((cached, active_call)) => {
@@ -168,7 +172,8 @@ impl CommCall {
         self.counter.id()
     }
 
-    /// The communicator's members. Only of an operation without a peer: after [`CachedCall::set_ends`] a stream's slot is in their place.
+    /// The communicator's members. Only of an operation without a peer: after
+    /// [`CachedCall::set_ends`] a stream's slot is in their place.
     ///
     /// [`CachedCall::set_ends`]: crate::state::cached_call::CachedCall::set_ends
     #[inline(always)]
@@ -190,13 +195,15 @@ impl CommCall {
         self.time(make)
     }
 
-    /// Stores with whom the call communicates, see [`awaited`]. Until the call is published, no reader looks at it.
+    /// Stores with whom the call communicates, see [`awaited`]. Until the call is published, no
+    /// reader looks at it.
     #[inline(always)]
     fn set_ends(&self, ends: u64) {
         self.active_call.values[active_call::ENDS].store(ends, Ordering::Relaxed);
     }
 
-    /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says where the thread is.
+    /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says
+    /// where the thread is.
     #[inline(always)]
     pub fn time<R>(&self, make: impl FnOnce() -> R) -> (R, Ticks) {
         let start = clock::ticks();
@@ -248,7 +255,8 @@ impl CommCall {
         add_call(slot, bytes, ticks);
     }
 
-    /// Notes when the instance began of the nonblocking operation that this call has started; without a request it has failed.
+    /// Notes when the instance began of the nonblocking operation that this call has started;
+    /// without a request it has failed.
     #[inline(always)]
     pub fn start_instance(&self, request: impl FnOnce() -> Option<Request>, root: Option<u32>) {
         instances::started(self.counter.0, self.active_call, request, root);
@@ -262,8 +270,8 @@ impl CommCall {
         }
     }
 
-    /// Counts a message that the call received, of `together` sends and receives. `asked` is the rank from which it was asked for,
-    /// or `MPI_ANY_SOURCE`.
+    /// Counts a message that the call received, of `together` sends and receives. `asked` is the
+    /// rank from which it was asked for, or `MPI_ANY_SOURCE`.
     #[inline(always)]
     pub fn received(&self, asked: c_int, from: Envelope, bytes: u64, together: u32) {
         let counter = if asked == from.peer() { Some(self.counter) } else { self.receiving(from) };
@@ -281,14 +289,16 @@ impl CommCall {
         }
     }
 
-    /// As [`CommCall::pass`] of a message to receive, where the call has another peer, too, or may have.
+    /// As [`CommCall::pass`] of a message to receive, where the call has another peer, too, or may
+    /// have.
     pub fn pass_received(&self, from: Envelope) {
         if let Some(counter) = self.receiving(from) {
             let _ = counter.posted(from, MessageEnd::Received);
         }
     }
 
-    /// Where a plain receive from that rank is kept: for calls that have another peer, too, or none that is known in advance.
+    /// Where a plain receive from that rank is kept: for calls that have another peer, too, or none
+    /// that is known in advance.
     #[inline(always)]
     fn receiving(&self, from: Envelope) -> Option<CachedCounter> {
         let (thread, generation, comm) = (thread::own()?, HOT.generation_while_off(), self.counter.0.comm());
@@ -317,7 +327,8 @@ impl CommCall {
         let _ = self.counter.posted(ends, end);
     }
 
-    /// Keeps the message that the call has started to send or receive, when its request is complete.
+    /// Keeps the message that the call has started to send or receive, when its request is
+    /// complete.
     ///
     /// # Safety
     /// The call has stored its request there.
@@ -370,7 +381,8 @@ impl Drop for CommCall {
 
 /// Makes a call that is not counted.
 ///
-/// PERF: callers pass a copy, which alone has to be in memory: with the address of the original every call would store its arguments.
+/// PERF: callers pass a copy, which alone has to be in memory: with the address of the original
+/// every call would store its arguments.
 #[cold]
 #[inline(never)]
 pub fn call_uncounted(
@@ -383,7 +395,8 @@ pub fn call_uncounted(
     make()
 }
 
-/// Makes the application's call on a communicator, and passes its result and time to `note` if it is recorded.
+/// Makes the application's call on a communicator, and passes its result and time to `note` if it
+/// is recorded.
 #[inline(always)]
 pub fn record_on(
     operation: Operation,

@@ -1,8 +1,9 @@
 //! How long the GPU works on calls of NCCL, by option.
 //!
-//! A call returns when its work is in the stream. So an event is put into the stream before and after the call, and some later call asks
-//! whether the GPU has come to the second one. Waiting on the GPU for the other ranks is in the time, as it is in that of a call of
-//! MPI. Nothing waits for the GPU: what it has not done when the process ends has no time, and counts as not timed.
+//! A call returns when its work is in the stream. So an event is put into the stream before and
+//! after the call, and some later call asks whether the GPU has come to the second one. Waiting on
+//! the GPU for the other ranks is in the time, as it is in that of a call of MPI. Nothing waits for
+//! the GPU: what it has not done when the process ends has no time, and counts as not timed.
 
 use super::Recorder;
 use crate::recording::RecordedCall;
@@ -46,18 +47,19 @@ type Place = (u64, usize);
 /// The address that stands for a communicator.
 type Handle = usize;
 
-/// The calls that were made, by stream, and in which contexts. A stream does its work in order, so that only its first call is asked about.
+/// The calls that were made, by stream, and in which contexts. A stream does its work in order, so
+/// that only its first call is asked about.
 ///
-/// The program may destroy a context in one thread while another one communicates in its own. So the driver is asked about a context only
-/// in a call on a communicator that works there.
+/// The program may destroy a context in one thread while another one communicates in its own. So
+/// the driver is asked about a context only in a call on a communicator that works there.
 struct Calls {
     pending: Vec<(Place, VecDeque<Pending>)>,
     /// The calls in all streams.
     count: usize,
     /// The stream from which on one is looked for.
     next: usize,
-    /// The contexts in which communicators that are alive have worked, by their numbers. A process with several GPUs has a handle for each in
-    /// a communicator.
+    /// The contexts in which communicators that are alive have worked, by their numbers. A process
+    /// with several GPUs has a handle for each in a communicator.
     contexts: Vec<(Handle, u64)>,
 }
 
@@ -162,8 +164,8 @@ impl Timing {
         is_on().then(|| Timing { pair: None, comm: 0, stream: ptr::null_mut() })
     }
 
-    /// Marks the end of a call that has returned, and looks which earlier ones the GPU has done; `is_in_stream` says that its work is in the
-    /// stream.
+    /// Marks the end of a call that has returned, and looks which earlier ones the GPU has done;
+    /// `is_in_stream` says that its work is in the stream.
     pub fn end(mut self, recorder: &Recorder, work: Work, is_in_stream: bool) {
         let key = key(work);
         match self.pair.take() {
@@ -232,8 +234,8 @@ fn take(recorder: &Recorder, one: Pending) -> Result<(), Pending> {
     Ok(())
 }
 
-/// Ends the timing on a communicator that ends: all that was asked of it is done. Where no other one works in its contexts, these may be
-/// destroyed next.
+/// Ends the timing on a communicator that ends: all that was asked of it is done. Where no other
+/// one works in its contexts, these may be destroyed next.
 pub fn end_of_communicator(recorder: &Recorder, comm: Comm) {
     let contexts: Vec<u64> = {
         let Calls { contexts, .. } = &mut *calls();
@@ -262,7 +264,8 @@ fn leave(recorder: &Recorder, left: impl IntoIterator<Item = Pending>) {
     }
 }
 
-/// Ends the timing at the end of the profile, while calls are still counted: what the GPU has not done has no time.
+/// Ends the timing at the end of the profile, while calls are still counted: what the GPU has not
+/// done has no time.
 pub fn end_of_profile() {
     end(|recorder, pending, contexts| {
         leave(recorder, pending.filter_map(|one| take(recorder, one).err()));
@@ -270,8 +273,8 @@ pub fn end_of_profile() {
     });
 }
 
-/// The same in an exit handler, where the driver is asked nothing: it may be shutting down, and NVIDIA says of no function that it may be
-/// called then.
+/// The same in an exit handler, where the driver is asked nothing: it may be shutting down, and
+/// NVIDIA says of no function that it may be called then.
 pub fn end_at_exit() {
     end(|recorder, pending, _| pending.for_each(|one| count_untimed(recorder, one.key)));
 }

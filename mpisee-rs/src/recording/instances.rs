@@ -1,5 +1,5 @@
-//! When this process entered and left a sample of the instances of each collective operation: with those of the other members
-//! it shows who waited for whom.
+//! When this process entered and left a sample of the instances of each collective operation: with
+//! those of the other members it shows who waited for whom.
 
 use super::Recorder;
 use super::cached_counter::rarely;
@@ -19,8 +19,8 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// Members of a communicator up to which there is the room that the option says; with more there is less for each, but never less than
-/// for `LEAST` samples.
+/// Members of a communicator up to which there is the room that the option says; with more there is
+/// less for each, but never less than for `LEAST` samples.
 const LARGE: usize = 256;
 const LEAST: usize = 32;
 
@@ -54,7 +54,8 @@ fn returned<'c>(cached: &'c CachedCall, active_call: &Slot) -> Option<(&'c Slot,
     samples::is_due(slot, instance).then_some((slot, instance))
 }
 
-/// The blocking call that began last has returned; `may_be_kept` says whether it may be in the sample.
+/// The blocking call that began last has returned; `may_be_kept` says whether it may be in the
+/// sample.
 #[inline(always)]
 pub fn end(cached: &CachedCall, active_call: &Slot, may_be_kept: bool, root: Option<u32>) {
     if let Some((slot, instance)) = returned(cached, active_call) {
@@ -133,8 +134,9 @@ fn find(cached: &CachedCall) -> *const Slot {
     slot
 }
 
-/// The slot of an operation on a communicator; `None` if none of its instances is kept. All threads use it: the program orders the
-/// collective calls on a communicator. `request` is as in [`InstancesKey`].
+/// The slot of an operation on a communicator; `None` if none of its instances is kept. All threads
+/// use it: the program orders the collective calls on a communicator. `request` is as in
+/// [`InstancesKey`].
 pub fn find_slot(
     recorder: &Recorder,
     operation: Operation,
@@ -150,8 +152,9 @@ pub fn find_slot(
     samples::slot(recorder, key, most)
 }
 
-/// A persistent operation is created: the number of the slot that counts its starts, see [`samples::number`]. Members create theirs in
-/// the same order (MPI 4.1, 6.13), but start them in any.
+/// A persistent operation is created: the number of the slot that counts its starts, see
+/// [`samples::number`]. Members create theirs in the same order (MPI 4.1, 6.13), but start them in
+/// any.
 pub fn number_of_request(
     recorder: &Recorder,
     operation: Operation,
@@ -171,7 +174,9 @@ pub fn number_of_request(
     find_slot(recorder, operation, communicator, members, *request).map_or(0, samples::number)
 }
 
-/// The most samples of an operation on a communicator: fewer on a large one, so that the profile grows less than its members; none where nobody can wait for another, or members are of two groups.
+/// The most samples of an operation on a communicator: fewer on a large one, so that the profile
+/// grows less than its members; none where nobody can wait for another, or members are of two
+/// groups.
 fn most_samples(world: &World, members: &CommShape) -> usize {
     let wanted = usize::try_from(world.options.instances).unwrap_or(usize::MAX);
     match members.size as usize {

@@ -1,7 +1,8 @@
 //! Recording: turns an MPI call into counter updates.
 //!
-//! There are two ways, which count into the same slots: [`comm_call`] and [`cached_counter`] for what programs call most,
-//! blocking and nonblocking communication, and the general one, [`RecordedCall`] and [`Recorder`], for everything else.
+//! There are two ways, which count into the same slots: [`comm_call`] and [`cached_counter`] for
+//! what programs call most, blocking and nonblocking communication, and the general one,
+//! [`RecordedCall`] and [`Recorder`], for everything else.
 
 pub mod buffers;
 pub mod cached_counter;
@@ -46,19 +47,22 @@ pub struct RecordedCall {
 }
 
 impl RecordedCall {
-    /// Begins to record a call; `None` while recording is off, or if the MPI library itself makes the call.
+    /// Begins to record a call; `None` while recording is off, or if the MPI library itself makes
+    /// the call.
     #[inline]
     pub fn if_recording() -> Option<RecordedCall> {
         if process::is_recording() { RecordedCall::new() } else { None }
     }
 
-    /// As [`RecordedCall::if_recording`], also while recording is off: for calls that must be tracked.
+    /// As [`RecordedCall::if_recording`], also while recording is off: for calls that must be
+    /// tracked.
     #[inline]
     pub fn if_tracking() -> Option<RecordedCall> {
         if process::is_tracking() { RecordedCall::new() } else { None }
     }
 
-    /// As [`RecordedCall::if_recording`] for a call that completes requests: also while recording is off, if requests are open.
+    /// As [`RecordedCall::if_recording`] for a call that completes requests: also while recording
+    /// is off, if requests are open.
     #[inline]
     pub fn if_completing() -> Option<RecordedCall> {
         if process::is_recording() || process::is_tracking() && !REQUESTS.is_empty() {
@@ -106,8 +110,8 @@ impl RecordedCall {
         numbered
     }
 
-    /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says that the
-    /// thread is in `operation` on that communicator.
+    /// Makes the call to MPI; returns its result and how long it took. Meanwhile the segment says
+    /// that the thread is in `operation` on that communicator.
     #[inline]
     pub fn time<R>(
         &self,
@@ -118,7 +122,8 @@ impl RecordedCall {
         self.time_with(operation, communicator, awaited::UNKNOWN, call)
     }
 
-    /// As [`RecordedCall::time`]; the segment also says with whom the call communicates, by `ends`, see [`awaited`].
+    /// As [`RecordedCall::time`]; the segment also says with whom the call communicates, by `ends`,
+    /// see [`awaited`].
     #[inline(always)]
     pub fn time_with<R>(
         &self,
@@ -148,7 +153,8 @@ impl RecordedCall {
         (result, clock::between(start, end))
     }
 
-    /// Makes a call that cannot be recorded. The segment still shows the call that the thread is in.
+    /// Makes a call that cannot be recorded. The segment still shows the call that the thread is
+    /// in.
     #[inline(always)]
     pub fn make_uncounted<R>(&self, operation: Operation, call: impl FnOnce() -> R) -> R {
         publish_uncounted(&self.inside, operation, sites::called_from());
@@ -183,7 +189,8 @@ impl RecordedCall {
     }
 }
 
-/// Makes a call. If a C++ exception leaves it, as an error handler may throw one, it is counted as not seen.
+/// Makes a call. If a C++ exception leaves it, as an error handler may throw one, it is counted as
+/// not seen.
 #[inline(always)]
 fn returning<R>(call: impl FnOnce() -> R) -> R {
     struct Thrown;
@@ -265,7 +272,8 @@ impl ReturnedCall {
     }
 }
 
-/// Makes the application's call, and passes it to `note` if it is recorded and `find` returns its communicator.
+/// Makes the application's call, and passes it to `note` if it is recorded and `find` returns its
+/// communicator.
 #[inline(always)]
 pub fn record_call(
     call: Option<RecordedCall>,
@@ -281,8 +289,8 @@ pub fn record_call(
     code
 }
 
-/// As [`record_call`] for a call whose status shows what arrived. If the application ignores the status, MPI gets one
-/// of ours. `note` gets the status, which is filled if the call succeeded.
+/// As [`record_call`] for a call whose status shows what arrived. If the application ignores the
+/// status, MPI gets one of ours. `note` gets the status, which is filled if the call succeeded.
 ///
 /// # Safety
 /// A call that succeeds fills the status that `make` gives it.
@@ -317,7 +325,8 @@ fn publish_uncounted(inside: &Inside, operation: Operation, from: CalledFrom) {
 pub struct Recorder {
     pub thread: &'static Thread,
     pub world: &'static World,
-    /// The frame of the export that the program called; `None` if that is not known, or no call is counted.
+    /// The frame of the export that the program called; `None` if that is not known, or no call is
+    /// counted.
     pub export: Option<ExportFrame>,
 }
 
@@ -391,7 +400,8 @@ impl Recorder {
         slot.is_some()
     }
 
-    /// Subtracts a call that was counted before its message was known. The shortest and longest times stay.
+    /// Subtracts a call that was counted before its message was known. The shortest and longest
+    /// times stay.
     pub fn uncount(&self, counted: &CountedCall) {
         self.change(counted.key, |values| {
             add(&values[call::CALLS], 1u64.wrapping_neg());

@@ -1,5 +1,6 @@
-//! Calibration: measures at init what recording a call, a message and a request costs on this machine, so that the
-//! report can state the profiler's share of the run. It takes tens of microseconds; the fastest round counts.
+//! Calibration: measures at init what recording a call, a message and a request costs on this
+//! machine, so that the report can state the profiler's share of the run. It takes tens of
+//! microseconds; the fastest round counts.
 
 use crate::mpi::abi::{Comm, Raw};
 use crate::recording::add_sent;
@@ -38,7 +39,8 @@ pub fn find_out(world: &World) {
     overheads[overhead::RARE].store(0, Ordering::Relaxed);
 }
 
-/// Stores the time that the profiler adds to `MPI_Init`: from `began_ns` on the monotonic clock until now.
+/// Stores the time that the profiler adds to `MPI_Init`: from `began_ns` on the monotonic clock
+/// until now.
 pub fn note_init(world: &World, began_ns: u64) {
     let took_ns = clock::monotonic_ns().saturating_sub(began_ns);
     world.segment.header().overhead[overhead::INIT_NS].store(took_ns, Ordering::Relaxed);
@@ -53,8 +55,8 @@ fn per_thousand(mut work: impl FnMut()) -> u64 {
     (0..ROUNDS).map(round).min().unwrap_or(0) * 1000 / TRIES
 }
 
-/// Ticks per thousand of recorded calls that repeat, without the calls to MPI; without a message, and with the counting of
-/// its peer. They are counted in slots that are in no table.
+/// Ticks per thousand of recorded calls that repeat, without the calls to MPI; without a message,
+/// and with the counting of its peer. They are counted in slots that are in no table.
 fn calibrate(world: &World) -> (u64, u64) {
     let comm = Raw::new(world.predefined.world);
     // A program of sessions alone has no communicator yet.
@@ -70,7 +72,8 @@ fn calibrate(world: &World) -> (u64, u64) {
 }
 
 fn time_calls(comm: Raw<Comm>) -> (u64, u64) {
-    // No export is on the stack: the caller of one would be looked for further out, which takes longer than in other calls.
+    // No export is on the stack: the caller of one would be looked for further out, which takes
+    // longer than in other calls.
     let begin = |comm| CommCall::begin_at(Operation::Barrier, comm, NO_SPREAD, 0);
     drop(begin(comm)); // the thread's state is made, and the call cached
     let slot = |number| rarely(|recorder| recorder.slot(SlotKey::nothing(number))).flatten();

@@ -1,11 +1,11 @@
 //! Call paths of slow calls.
 //!
-//! Walking the stack takes microseconds. So the path is taken of calls alone that took [`TIMES`] as long, after the call, and only
-//! while all walks together took less than that part of the calls: whatever a program does, it loses no more than a fiftieth of the
-//! time of its slow calls.
+//! Walking the stack takes microseconds. So the path is taken of calls alone that took [`TIMES`] as
+//! long, after the call, and only while all walks together took less than that part of the calls:
+//! whatever a program does, it loses no more than a fiftieth of the time of its slow calls.
 //!
-//! Calls of NCCL do not show by their own time whether they matter, since the GPU does their work. Their paths are taken while these walks
-//! took less than a hundredth of the wall time.
+//! Calls of NCCL do not show by their own time whether they matter, since the GPU does their work.
+//! Their paths are taken while these walks took less than a hundredth of the wall time.
 
 use super::Recorder;
 use crate::binaries::unwinder::Unwinder;
@@ -27,12 +27,14 @@ use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A call is slow if it lasted N times as long as a walk, and all walks together may take 1/N of the time of slow calls.
+/// A call is slow if it lasted N times as long as a walk, and all walks together may take 1/N of
+/// the time of slow calls.
 const TIMES: u64 = 50;
-/// Walks after calls of NCCL may take 1/N of the wall time, and what is given to begin with. They are measured by the time on a core,
-/// since a thread that loses its core has not worked.
+/// Walks after calls of NCCL may take 1/N of the wall time, and what is given to begin with. They
+/// are measured by the time on a core, since a thread that loses its core has not worked.
 const PART_OF_WALL_TIME: u64 = 100;
-/// The tables of an interpreter alone may take 5 ms to copy where memory is new or cores are shared.
+/// The tables of an interpreter alone may take 5 ms to copy where memory is new or cores are
+/// shared.
 const NS_TO_BEGIN_WITH: u64 = 20_000_000;
 /// Different paths at most; calls by further ones count at their sites alone.
 const MOST_PATHS: usize = 4096;
@@ -86,10 +88,11 @@ struct Walked {
 struct PathLookup {
     /// Its number in the log; `None` over the limit.
     number: Option<u16>,
-    /// True if the walk did only what each does, so that it counts in the mean: no table was copied, and nothing was logged.
+    /// True if the walk did only what each does, so that it counts in the mean: no table was
+    /// copied, and nothing was logged.
     is_typical: bool,
-    /// True if the call is on no path: it was counted at the site of a library that is no longer loaded, or the tables of a binary on
-    /// its stack have to wait.
+    /// True if the call is on no path: it was counted at the site of a library that is no longer
+    /// loaded, or the tables of a binary on its stack have to wait.
     is_unattributed: bool,
 }
 
@@ -120,7 +123,8 @@ pub fn prepare() {
         paths.walk(&caller, &mut [0; MOST_KEY]);
         clock::since(start).get()
     };
-    // The first walk reads the tables of the binaries that are on the stack, the second one the stack of Python for the first time.
+    // The first walk reads the tables of the binaries that are on the stack, the second one the
+    // stack of Python for the first time.
     let _ = [walk(), walk()];
     // During one the thread may lose its core, and no call would ever be long enough.
     paths.mean_walk = [walk(), walk(), walk()].into_iter().min().unwrap_or(u64::MAX);
@@ -129,8 +133,8 @@ pub fn prepare() {
     *PATHS.lock().unwrap_or_else(PoisonError::into_inner) = Some(paths);
 }
 
-/// The known paths, unless another thread uses them now, or was led away from them. After a panic they are used as they are: a walk looks up
-/// anew whatever it changes.
+/// The known paths, unless another thread uses them now, or was led away from them. After a panic
+/// they are used as they are: a walk looks up anew whatever it changes.
 fn try_lock() -> Option<MutexGuard<'static, Option<Paths>>> {
     try_lock_anyway(&PATHS)
 }
@@ -158,11 +162,13 @@ pub fn slow_call(
     ticks: Ticks,
     caller: &ExportFrame,
 ) {
-    // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does one thread wait for another here.
+    // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does
+    // one thread wait for another here.
     let Some(mut paths) = try_lock() else { return };
     let Some(paths) = &mut *paths else { return };
-    // A call that began before the bindings were found is at its place in them, and its path would not be. When it began is known by an
-    // upper bound: its own ticks, and those since it returned, which are fewer than those of a slow call.
+    // A call that began before the bindings were found is at its place in them, and its path would
+    // not be. When it began is known by an upper bound: its own ticks, and those since it returned,
+    // which are fewer than those of a slow call.
     let earliest_begin = clock::ticks()
         .get()
         .saturating_sub(ticks.get().saturating_add(paths.mean_walk.saturating_mul(TIMES)));
@@ -175,7 +181,8 @@ pub fn slow_call(
         return;
     };
     paths.walk_ticks = paths.walk_ticks.saturating_add(took);
-    // What is done once says nothing of the next walk, nor does one during which the thread lost its core.
+    // What is done once says nothing of the next walk, nor does one during which the thread lost
+    // its core.
     if is_typical {
         paths.mean_walk = (paths.mean_walk * (WEIGHT - 1) + took.min(MOST_TIMES_THE_MEAN * paths.mean_walk))
             .div_ceil(WEIGHT);
@@ -236,7 +243,8 @@ struct Taken {
 }
 
 impl Paths {
-    /// Takes the path from `caller` on, for which `left` ticks are left; `None` without any, and on a stack that is too small for a walk.
+    /// Takes the path from `caller` on, for which `left` ticks are left; `None` without any, and on
+    /// a stack that is too small for a walk.
     fn take(
         &mut self,
         recorder: &Recorder,
@@ -282,7 +290,8 @@ impl Paths {
             return PathLookup { number: None, is_typical: false, is_unattributed: false };
         }
         let frames = self.codes(recorder, path);
-        // The sites of all operations are replaced now: a path that has a number does not come here again.
+        // The sites of all operations are replaced now: a path that has a number does not come here
+        // again.
         let is_unattributed = path.first().is_some_and(|&address| {
             SITES.replace(recorder.world, operation, address as u64, frames.first().copied())
         });
@@ -292,14 +301,15 @@ impl Paths {
         PathLookup { number: number.filter(|_| !is_unattributed), is_typical: false, is_unattributed }
     }
 
-    /// Returns whether a path that had no number may have one by now: there is a binary where its call's code was in none.
+    /// Returns whether a path that had no number may have one by now: there is a binary where its
+    /// call's code was in none.
     fn may_have_number(&self, path: &[usize]) -> bool {
         self.by_codes.len() < MOST_PATHS
             && path.first().is_some_and(|&address| objects::object_at(address - 1).is_some())
     }
 
-    /// Walks the stack, and puts what tells the path apart into `key`: return addresses, then identities of lines of Python, if
-    /// it leads into the interpreter.
+    /// Walks the stack, and puts what tells the path apart into `key`: return addresses, then
+    /// identities of lines of Python, if it leads into the interpreter.
     fn walk(&mut self, caller: &ExportFrame, key: &mut [usize; MOST_KEY]) -> Walked {
         let binaries = self.unwinder.binaries();
         if binaries != self.binaries {

@@ -1,15 +1,18 @@
-//! Polls that find nothing, again and again: what programs call most while they wait without a blocking call.
+//! Polls that find nothing, again and again: what programs call most while they wait without a
+//! blocking call.
 //!
-//! A run is a sequence of polls with equal identifiers. Most polls of a run are counted and not timed if they follow each other
-//! within microseconds: reading the clock twice takes longer than all else. The first poll is timed. A later poll is timed after a
-//! random gap of [`MEAN_UNTIMED`] polls on average, and stands for the untimed polls before it. So the row has the exact number of
+//! A run is a sequence of polls with equal identifiers. Most polls of a run are counted and not
+//! timed if they follow each other within microseconds: reading the clock twice takes longer than
+//! all else. The first poll is timed. A later poll is timed after a random gap of [`MEAN_UNTIMED`]
+//! polls on average, and stands for the untimed polls before it. So the row has the exact number of
 //! calls and an estimate of their time, with its error.
 //!
-//! A long time between two timed polls may be one long poll or the program's own work. It is divided as the long times were that
-//! both began and ended with a timed poll.
+//! A long time between two timed polls may be one long poll or the program's own work. It is
+//! divided as the long times were that both began and ended with a timed poll.
 //!
-//! A poll that finds something ends the run. Its begin is known only if it was timed. So all polls of some runs are timed, the first
-//! run and others at random: they show how long a successful poll takes.
+//! A poll that finds something ends the run. Its begin is known only if it was timed. So all polls
+//! of some runs are timed, the first run and others at random: they show how long a successful poll
+//! takes.
 
 use super::cached_counter::rarely;
 use super::{RecordedCall, returning};
@@ -38,8 +41,8 @@ const MOST_TIMED: u16 = 250;
 /// Polls that are timed after a long time of which it is not known what it was.
 const TIMED_TO_KNOW: u16 = 16_000;
 
-/// The poll for requests in that variable, by the export into which this is inlined, while calls are counted. `asked` reads the request, or
-/// says how many there are in an array.
+/// The poll for requests in that variable, by the export into which this is inlined, while calls
+/// are counted. `asked` reads the request, or says how many there are in an array.
 #[inline(always)]
 pub fn poll_for_requests(
     operation: Operation,
@@ -64,7 +67,8 @@ pub struct RepeatedPoll {
 }
 
 impl RepeatedPoll {
-    /// `None` for a poll that is another one than the last, or is to be timed; `same` compares the requests of an array.
+    /// `None` for a poll that is another one than the last, or is to be timed; `same` compares the
+    /// requests of an array.
     #[inline(always)]
     pub fn begin(id: Option<PollId>, same: impl FnOnce(&Poll) -> bool) -> Option<RepeatedPoll> {
         let id = id?;
@@ -84,7 +88,8 @@ impl RepeatedPoll {
         self.poll
     }
 
-    /// Makes the call. Meanwhile the segment says where the thread is; since when it has of the last call that was timed.
+    /// Makes the call. Meanwhile the segment says where the thread is; since when it has of the
+    /// last call that was timed.
     #[inline(always)]
     pub fn make<R>(&self, call: impl FnOnce() -> R) -> R {
         if self.is_measured {
@@ -103,11 +108,13 @@ impl RepeatedPoll {
     /// Counts a poll that found nothing.
     #[inline(always)]
     pub fn found_nothing(self) {
-        // Time comes with the next timed poll; a reader that looks in between misses the time of a few calls.
+        // Time comes with the next timed poll; a reader that looks in between misses the time of a
+        // few calls.
         add(&self.row().values[call::CALLS], 1);
     }
 
-    /// Ends the run: this poll has found something, or failed. Counts it, and returns the call, whose completions are left to record.
+    /// Ends the run: this poll has found something, or failed. Counts it, and returns the call,
+    /// whose completions are left to record.
     #[cold]
     #[inline(never)]
     pub fn end_run(self) -> RecordedCall {
@@ -137,13 +144,14 @@ impl RepeatedPoll {
     /// The slot of its row.
     #[inline(always)]
     fn row(&self) -> &'static Slot {
-        // SAFETY: a poll with an identifier has the slot that `note_timed_array` has stored in the same call; slots are never unmapped.
+        // SAFETY: a poll with an identifier has the slot that `note_timed_array` has stored in the
+        // same call; slots are never unmapped.
         unsafe { &*self.poll.slot.get() }
     }
 }
 
-/// Notes a poll that found nothing and was timed, as the call of the thread that has just returned; `cached` has its row. Those that repeat it
-/// need not be timed.
+/// Notes a poll that found nothing and was timed, as the call of the thread that has just returned;
+/// `cached` has its row. Those that repeat it need not be timed.
 #[inline(never)]
 pub fn note_timed(id: &PollId, thread: &Thread, cached: &CachedCall, ends: u64, needs_status: bool) {
     note_timed_array(id, thread, cached, ends, needs_status, 0, |_| 0);
@@ -187,7 +195,8 @@ pub fn note_timed_array(
     }
 }
 
-/// Notes a test of these requests that found something and was timed, as the call of the thread that has just returned.
+/// Notes a test of these requests that found something and was timed, as the call of the thread
+/// that has just returned.
 #[inline(always)]
 pub fn note_timed_success(operation: Operation, variable: usize, thread: &Thread, ticks: Ticks) {
     if let Some(id) = PollId::new(operation, variable as u64, frame::caller(), 0, || 0) {
@@ -206,13 +215,15 @@ pub fn note_success(id: &PollId, thread: &Thread, ticks: Ticks) {
     }
 }
 
-/// Returns whether the export into which this is inlined is called by the program itself, so that its caller shows the place.
+/// Returns whether the export into which this is inlined is called by the program itself, so that
+/// its caller shows the place.
 #[inline(always)]
 pub fn is_called_by_program() -> bool {
     sites::is_of_program(frame::caller())
 }
 
-/// Estimates the time of the polls since the last one that was timed, before one that began at `start`.
+/// Estimates the time of the polls since the last one that was timed, before one that began at
+/// `start`.
 #[inline(always)]
 fn repeat_timed(poll: &Poll, start: Ticks, took: Ticks) {
     let elapsed = clock::between(poll.ended.get(), start);
@@ -227,8 +238,8 @@ fn repeat_timed(poll: &Poll, start: Ticks, took: Ticks) {
     poll.mean_untimed.set(mean);
 }
 
-/// Estimates the time of the polls between the last one that was timed and the one that `took` so long; returns the time from one to the
-/// next.
+/// Estimates the time of the polls between the last one that was timed and the one that `took` so
+/// long; returns the time from one to the next.
 #[inline(never)]
 fn estimate_between(poll: &Poll, elapsed: Ticks, took: Ticks) -> Ticks {
     let (untimed, last) = (poll.untimed(), poll.took.get());
@@ -237,7 +248,8 @@ fn estimate_between(poll: &Poll, elapsed: Ticks, took: Ticks) -> Ticks {
     let sum = times(mean, untimed).min(elapsed);
     let usual = sum.max(times(poll.period.get(), untimed));
     let (more, doubt) = long_part(poll, elapsed.saturating_sub(usual));
-    // A timed poll is at the end of one interval and of the next: the variance of their sum is twice that of independent ones.
+    // A timed poll is at the end of one interval and of the next: the variance of their sum is
+    // twice that of independent ones.
     let apart = Ticks::new(last.get().abs_diff(took.get()) * 181 / 256);
     let error = times(apart, untimed).min(elapsed);
     add_estimate(poll, untimed, Estimate { sum: sum.saturating_add(more), error, doubt });
@@ -248,7 +260,8 @@ fn estimate_between(poll: &Poll, elapsed: Ticks, took: Ticks) -> Ticks {
     Ticks::new(elapsed.saturating_add(took).get() / (untimed + 1))
 }
 
-/// Notes a long time from the end of a timed poll to that of the next, which took `took` after `elapsed`.
+/// Notes a long time from the end of a timed poll to that of the next, which took `took` after
+/// `elapsed`.
 #[cold]
 #[inline(never)]
 fn note_long(poll: &Poll, elapsed: Ticks, took: Ticks) {
@@ -261,12 +274,14 @@ fn note_long(poll: &Poll, elapsed: Ticks, took: Ticks) {
     }
 }
 
-/// The part of a time between timed polls that was in polls beyond their usual time, and by how much it may be wrong.
+/// The part of a time between timed polls that was in polls beyond their usual time, and by how
+/// much it may be wrong.
 fn long_part(poll: &Poll, more: Ticks) -> (Ticks, Ticks) {
     if more > SHORT { poll.long.get().part_of(more) } else { (Ticks::ZERO, Ticks::ZERO) }
 }
 
-/// Estimates the time of polls since the last one that was timed, of a thread that makes others now.
+/// Estimates the time of polls since the last one that was timed, of a thread that makes others
+/// now.
 fn release(poll: &Poll) {
     if poll.is_used() {
         let sum = times(poll.took.get(), poll.untimed());
@@ -274,7 +289,8 @@ fn release(poll: &Poll) {
     }
 }
 
-/// Estimates the time of all polls of the calling thread that were not timed, before the profile is written.
+/// Estimates the time of all polls of the calling thread that were not timed, before the profile is
+/// written.
 pub fn release_own() {
     for poll in thread::own().into_iter().flat_map(Thread::polls) {
         release(poll);
@@ -290,7 +306,8 @@ fn half(ticks: Ticks) -> Ticks {
     Ticks::new(ticks.get() / 2)
 }
 
-/// A number that is `mean` on average, from half of that to one and a half: a program may do the same in turns.
+/// A number that is `mean` on average, from half of that to one and a half: a program may do the
+/// same in turns.
 fn at_random(mean: u16, now: Ticks) -> u16 {
     let chance = (now.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u16;
     mean - mean / 2 + chance % (mean / 2 * 2 + 1)

@@ -1,6 +1,7 @@
-//! Samples of what this process counts: of the instances of each collective operation ([`super::instances`]) and of the messages
-//! of each stream ([`super::streams`]). [`mpisee_profile::segment::instances`] says how several processes keep the same ones
-//! without a message.
+//! Samples of what this process counts: of the instances of each collective operation
+//! ([`super::instances`]) and of the messages of each stream ([`super::streams`]).
+//! [`mpisee_profile::segment::instances`] says how several processes keep the same ones without a
+//! message.
 
 use super::Recorder;
 use crate::state::world::World;
@@ -101,7 +102,8 @@ pub fn choose(slot: &Slot, number: u64) -> bool {
     is_kept_now(number)
 }
 
-/// The slot with this key, of which at most `most` samples are kept. `None` if there is no room for it.
+/// The slot with this key, of which at most `most` samples are kept. `None` if there is no room for
+/// it.
 pub fn slot(recorder: &Recorder, key: SlotKey, most: usize) -> Option<&'static Slot> {
     kept().slot(recorder, key, most)
 }
@@ -111,7 +113,8 @@ pub fn keep(world: &World, slot: &Slot, sample: &Sample) {
     kept().keep(world, slot, sample);
 }
 
-/// Gives a slot a number; 0 if there is none left. Numbers are given in the order of calls, by one thread at a time.
+/// Gives a slot a number; 0 if there is none left. Numbers are given in the order of calls, by one
+/// thread at a time.
 pub fn number(slot: &'static Slot) -> u32 {
     let _kept = kept();
     let place = NUMBERED.iter().position(|place| {

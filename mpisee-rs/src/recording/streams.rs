@@ -1,9 +1,11 @@
-//! When this process sent and received a sample of its messages: with those of the other ends it shows who waited for whom.
-//! [`mpisee_profile::segment::streams`] says what a stream is, and why both ends number its messages alike.
+//! When this process sent and received a sample of its messages: with those of the other ends it
+//! shows who waited for whom. [`mpisee_profile::segment::streams`] says what a stream is, and why
+//! both ends number its messages alike.
 //!
-//! A send has its number when it is started, a receive that names its source and tag when it is posted. A blocking receive from
-//! any source has it when it is complete: it was posted last. What takes messages in an order that is not known leaves the
-//! streams out from which it may take them ([`unorder`]).
+//! A send has its number when it is started, a receive that names its source and tag when it is
+//! posted. A blocking receive from any source has it when it is complete: it was posted last. What
+//! takes messages in an order that is not known leaves the streams out from which it may take them
+//! ([`unorder`]).
 
 use super::Recorder;
 use super::samples;
@@ -34,15 +36,16 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-/// Ranks up to which a stream has the room that the option says. With more it has less, so that the profile grows less than their
-/// number, but never less than for `FEWEST` messages.
+/// Ranks up to which a stream has the room that the option says. With more it has less, so that the
+/// profile grows less than their number, but never less than for `FEWEST` messages.
 const LARGE: usize = 64;
 const FEWEST: usize = 32;
-/// Streams up to which each has the room that the option says. Of twice as many each further one has half of it, and so on, but
-/// never less than for `LEAST` messages.
+/// Streams up to which each has the room that the option says. Of twice as many each further one
+/// has half of it, and so on, but never less than for `LEAST` messages.
 const MANY: usize = 32;
 const LEAST: usize = 8;
-/// Tags of a communicator that are left out one by one. Of a program that takes each message by a new tag, all are.
+/// Tags of a communicator that are left out one by one. Of a program that takes each message by a
+/// new tag, all are.
 const MOST_TAGS: usize = 32;
 
 /// The streams of this process.
@@ -53,7 +56,8 @@ static STREAMS: LazyLock<Mutex<Streams>> = LazyLock::new(|| Mutex::new(Streams::
 /// PERF: receives with many tags, or with any, leave out the same again.
 static LEFT_OUT: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
-// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the
+// lock uses them alone.
 unsafe impl Send for Streams {}
 
 struct Streams {
@@ -122,7 +126,8 @@ impl NumberedMessage {
         samples::is_due(slot, number).then_some(NumberedMessage { slot, number })
     }
 
-    /// Keeps the message of a blocking call if it is to be kept; the call completed `together` sends and receives.
+    /// Keeps the message of a blocking call if it is to be kept; the call completed `together`
+    /// sends and receives.
     #[cold]
     #[inline(never)]
     pub fn keep(self, active_call: &Slot, bytes: u64, together: u32) {
@@ -139,7 +144,8 @@ impl NumberedMessage {
         }
     }
 
-    /// Begins to keep the message of a nonblocking call if it is to be kept; `bytes` is the length of one to send.
+    /// Begins to keep the message of a nonblocking call if it is to be kept; `bytes` is the length
+    /// of one to send.
     #[cold]
     #[inline(never)]
     pub fn keep_later(self, active_call: &Slot, request: Request, bytes: u64) {
@@ -167,7 +173,8 @@ pub fn find(
     streams().find(recorder, communicator, stream).unwrap_or(&NOT_KEPT)
 }
 
-/// A matched probe has taken a message, whose receive follows: it waits for the sender in the place of a receive.
+/// A matched probe has taken a message, whose receive follows: it waits for the sender in the place
+/// of a receive.
 pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Envelope, bytes: u64) {
     let Some(peer) = CommRank::from_mpi(from.peer()) else { return };
     let slot = find(recorder, communicator, MessageEnd::Received, peer, from.tag());
@@ -177,8 +184,8 @@ pub fn matched(recorder: &Recorder, communicator: &Communicator, from: Envelope,
     }
 }
 
-/// The number of that slot, for a persistent request, see [`samples::number`]. A receive that does not name source and tag leaves out
-/// what it may take.
+/// The number of that slot, for a persistent request, see [`samples::number`]. A receive that does
+/// not name source and tag leaves out what it may take.
 pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: MessageEnd, ends: Envelope) -> u32 {
     if end == MessageEnd::Received && is_wildcard(ends) && ends.peer() != constant::PROC_NULL {
         unorder(communicator.id, end, ends);
@@ -194,8 +201,8 @@ pub fn find_number(recorder: &Recorder, communicator: &Communicator, end: Messag
     number
 }
 
-/// Counts the operation of a persistent request once more; returns its number. `slot` may be that of a stream, or of a collective
-/// operation.
+/// Counts the operation of a persistent request once more; returns its number. `slot` may be that
+/// of a stream, or of a collective operation.
 pub fn count_again(thread: &Thread, slot: &Slot) -> u64 {
     if matches!(SlotKey(own_value(&slot.key)).meaning(), Some(Meaning::Stream(_))) {
         is_counted_by(slot, thread);
@@ -226,7 +233,8 @@ pub fn is_wildcard(ends: Envelope) -> bool {
     ends.peer() == constant::ANY_SOURCE || ends.tag() == constant::ANY_TAG
 }
 
-/// Messages with these ends are sent or received in an unknown order on a communicator; a wildcard stands for all.
+/// Messages with these ends are sent or received in an unknown order on a communicator; a wildcard
+/// stands for all.
 #[cold]
 pub fn unorder(communicator: CommId, end: MessageEnd, ends: Envelope) {
     let last = &LEFT_OUT[communicator.index() % LEFT_OUT.len()];
@@ -338,8 +346,8 @@ impl Streams {
         }
     }
 
-    /// Leaves them out, or with many tags those with any. Returns what is left out from now on; nothing without memory, where streams
-    /// that come later are left in.
+    /// Leaves them out, or with many tags those with any. Returns what is left out from now on;
+    /// nothing without memory, where streams that come later are left in.
     fn unorder(&mut self, messages: Unordered) -> Option<Unordered> {
         if let Some(known) = messages.wider().into_iter().find(|wider| self.unordered.contains(wider)) {
             // So are all of them that are known, and those that come later will be.
@@ -363,7 +371,8 @@ impl Streams {
     }
 }
 
-/// Returns whether the messages of a stream are all counted by this thread. Where another counted some before, their order is unknown.
+/// Returns whether the messages of a stream are all counted by this thread. Where another counted
+/// some before, their order is unknown.
 fn is_counted_by(slot: &Slot, thread: &Thread) -> bool {
     let is_own = own_value(&slot.values[THREAD]) == ptr::from_ref(thread).addr() as u64;
     if !is_own {

@@ -43,8 +43,8 @@ pub struct CompletingCall {
     pub completed: u32,
 }
 
-/// The operation that the call in progress has started is to be kept when `request` is complete; the number of its sample and
-/// `subject` are known so far.
+/// The operation that the call in progress has started is to be kept when `request` is complete;
+/// the number of its sample and `subject` are known so far.
 pub fn begin(
     world: &World,
     slot: &Slot,
@@ -70,8 +70,8 @@ pub fn begin(
     }
 }
 
-/// A persistent request was started at `start`, and its operation counted in `slot`: returns the number of its sample; 0 if none is
-/// kept.
+/// A persistent request was started at `start`, and its operation counted in `slot`: returns the
+/// number of its sample; 0 if none is kept.
 pub fn begin_again(slot: &Slot, number: u64, started: &RequestState, start: Ticks) -> u32 {
     if !samples::is_due(slot, number) || !samples::choose(slot, number) {
         return 0;
@@ -84,14 +84,16 @@ pub fn begin_again(slot: &Slot, number: u64, started: &RequestState, start: Tick
     add(Unfinished::new(slot, number, start, subject)).unwrap_or(0)
 }
 
-/// Keeps the operation of that number, which `call` has completed; `bytes` is the length of a message that was received.
+/// Keeps the operation of that number, which `call` has completed; `bytes` is the length of a
+/// message that was received.
 pub fn finish(world: &World, number: u32, call: &CompletingCall, bytes: Option<u64>) {
     if let Some(unfinished) = take(number) {
         unfinished.keep(world, call, bytes);
     }
 }
 
-/// Keeps what is known of an operation whose completion nobody will see: of a message that is sent, when that began.
+/// Keeps what is known of an operation whose completion nobody will see: of a message that is sent,
+/// when that began.
 pub fn abandon(world: &World, started: &RequestState) {
     if let Some(Unfinished { slot, sample }) = take(started.unfinished)
         && started.kind == RequestKind::Send

@@ -1,5 +1,6 @@
 //! The volume of a collective call: the lower bound of mpisee's appendix, of which each process
-//! records its part, so that the parts add up to the bound (the table is in docs/explanation/bytes-and-times.md).
+//! records its part, so that the parts add up to the bound (the table is in
+//! docs/explanation/bytes-and-times.md).
 
 use crate::mpi::abi::{Datatype, IN_PLACE, Raw, constant};
 use crate::mpi::argument::HandlePtr;
@@ -17,8 +18,9 @@ pub struct Volume {
     pub bytes: u64,
     /// The rank of the root, where there is one in the communicator.
     pub root: Option<u32>,
-    /// True if this process sends nothing to another one, or gets nothing from it, in a call in which others exchange something: on
-    /// whom it depends is not known, so that the call says nothing about waits.
+    /// True if this process sends nothing to another one, or gets nothing from it, in a call in
+    /// which others exchange something: on whom it depends is not known, so that the call says
+    /// nothing about waits.
     pub is_sparse: bool,
 }
 
@@ -152,8 +154,8 @@ impl<C: CountArgument> Part for TypedBlocks<C> {
     }
 }
 
-/// Returns whether this process is the root, or another process of the root's group, in a rooted operation on an
-/// intercommunicator (MPI 4.1, 6.2.3).
+/// Returns whether this process is the root, or another process of the root's group, in a rooted
+/// operation on an intercommunicator (MPI 4.1, 6.2.3).
 fn is_root_or_bystander(comm: &CommShape, root: c_int) -> bool {
     comm.is_inter() && (root == constant::ROOT || root == constant::PROC_NULL)
 }
@@ -242,7 +244,8 @@ pub unsafe fn scatter(
 pub unsafe fn alltoall(comm: &CommShape, sendbuf: *const c_void, send: impl Part, recv: impl Part) -> Volume {
     let partners = if comm.is_inter() { comm.remote_size } else { comm.size };
     let own = if comm.is_inter() { partners } else { comm.rank.get() };
-    // SAFETY: a call that succeeded has a block for each process; with `IN_PLACE` the send side is not read.
+    // SAFETY: a call that succeeded has a block for each process; with `IN_PLACE` the send side is
+    // not read.
     let (bytes, is_sparse) = unsafe {
         match sendbuf == IN_PLACE {
             true => (recv.sum(partners), recv.has_empty(partners, own)),

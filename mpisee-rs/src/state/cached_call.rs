@@ -1,8 +1,8 @@
 //! Calls as their thread counted them last.
 //!
-//! Programs repeat their calls: the same operation on the same communicator, often with the same peer and messages of the
-//! same size. So each thread keeps what it needed for the last ones, in a cache line each: who finds it need not look up the
-//! communicator nor the slot.
+//! Programs repeat their calls: the same operation on the same communicator, often with the same
+//! peer and messages of the same size. So each thread keeps what it needed for the last ones, in a
+//! cache line each: who finds it need not look up the communicator nor the slot.
 
 use crate::mpi::abi::{self, Comm, constant};
 use crate::state::communicator::{CommShape, Communicator};
@@ -18,8 +18,9 @@ use std::ptr;
 /// Calls that a thread keeps; one that falls on the place of another takes it.
 pub const KEPT: usize = 256;
 
-/// A call of an operation on a communicator. They are spread over the cache by their sites, and those of sends and receives by their
-/// peers, so that each site and peer has its own as a rule. Zeros are no call's.
+/// A call of an operation on a communicator. They are spread over the cache by their sites, and
+/// those of sends and receives by their peers, so that each site and peer has its own as a rule.
+/// Zeros are no call's.
 #[repr(C, align(64))]
 pub struct CachedCall {
     /// See [`crate::storage::hot::Hot::generation`], with the operation.
@@ -28,15 +29,18 @@ pub struct CachedCall {
     comm: Cell<u64>,
     /// The word that [`active_call`] gets, which has the communicator's number.
     pub active_call: Cell<u64>,
-    /// The communicator's size and rank, as an address; of a call with a peer, the slot of the stream, see [`CachedCall::set_ends`].
+    /// The communicator's size and rank, as an address; of a call with a peer, the slot of the
+    /// stream, see [`CachedCall::set_ends`].
     members: Cell<*const Slot>,
-    /// The peer and the tag of the last message; without a peer, the size of the other group in place of the tag.
+    /// The peer and the tag of the last message; without a peer, the size of the other group in
+    /// place of the tag.
     ends: Cell<Envelope>,
     /// The key of the last call, of which size class and region may change.
     pub key: Cell<SlotKey>,
     /// The slot of that key.
     pub slot: Cell<*const Slot>,
-    /// The slot of messages to and from the last peer; of a collective operation, see [`CachedCall::instances`].
+    /// The slot of messages to and from the last peer; of a collective operation, see
+    /// [`CachedCall::instances`].
     peer_slot: Cell<*const Slot>,
 }
 
@@ -137,13 +141,15 @@ impl CachedCall {
         CommId::new(self.active_call.get() as u32)
     }
 
-    /// The slot that counts the instances of a collective operation, which has no peer; null until it is found.
+    /// The slot that counts the instances of a collective operation, which has no peer; null until
+    /// it is found.
     #[inline(always)]
     pub fn instances(&self) -> &Cell<*const Slot> {
         &self.peer_slot
     }
 
-    /// Returns whether its slot is that of a call without a message and buffers, in the current region, which returns to `caller`.
+    /// Returns whether its slot is that of a call without a message and buffers, in the current
+    /// region, which returns to `caller`.
     pub fn counts(&self, caller: u64) -> bool {
         let key = self.key.get();
         // SAFETY: slots are never unmapped.
@@ -185,7 +191,8 @@ impl CachedCall {
     /// There is one: [`CachedCall::has_peer`] or [`CachedCall::has_ends`] is true.
     #[inline(always)]
     pub unsafe fn peer_slot(&self) -> &'static Slot {
-        // SAFETY: `set_ends` and `set_peer` store the ends after the slot, and slots are never unmapped.
+        // SAFETY: `set_ends` and `set_peer` store the ends after the slot, and slots are never
+        // unmapped.
         unsafe { &*self.peer_slot.get() }
     }
 

@@ -10,7 +10,8 @@ use mpisee_profile::{CommId, CommRank};
 /// A live communicator, with what recording a call on it needs.
 #[derive(Clone, Copy)]
 pub struct Communicator {
-    /// [`CommId::NONE`] if the segment had no room for it: calls on it and on its descendants count as not seen.
+    /// [`CommId::NONE`] if the segment had no room for it: calls on it and on its descendants count
+    /// as not seen.
     pub id: CommId,
     /// This process's rank in it.
     pub rank: CommRank,
@@ -46,7 +47,8 @@ impl Communicator {
     /// Releases its memory, after the program has freed the communicator.
     pub fn release(self) {
         if !self.out_neighbours().is_empty() {
-            // SAFETY: `with_neighbours` made the box, and the table has no copy of the pointer any more.
+            // SAFETY: `with_neighbours` made the box, and the table has no copy of the pointer any
+            // more.
             drop(unsafe { Box::from_raw(self.out_neighbours.cast_mut()) });
         }
     }
@@ -147,7 +149,8 @@ impl Communicators {
 
     /// The place at which the communicator with that handle is kept.
     ///
-    /// PERF: a copy that is made before the MPI call and used after it would be kept on the stack across it.
+    /// PERF: a copy that is made before the MPI call and used after it would be kept on the stack
+    /// across it.
     #[inline]
     pub fn known(&self, comm: Comm) -> Option<CommRef> {
         self.table.entry(abi::bits(comm)).map(CommRef)

@@ -43,8 +43,8 @@ impl CountedCall {
         self.key.communicator_of_call()
     }
 
-    /// The same call in the size class of a message of `message` bytes, all contributed by this process; `None` if the
-    /// class does not change.
+    /// The same call in the size class of a message of `message` bytes, all contributed by this
+    /// process; `None` if the class does not change.
     #[inline]
     pub fn reclassed(&self, message: u64) -> Option<CountedCall> {
         let key = self.key.with_size_class(size_class(message));

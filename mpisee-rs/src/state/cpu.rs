@@ -1,4 +1,5 @@
-//! CPU use of this process, in the segment: read when recording begins and at the end of MPI, never between.
+//! CPU use of this process, in the segment: read when recording begins and at the end of MPI, never
+//! between.
 
 use crate::state::world::World;
 use crate::storage::clock;
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// CPU use when recording began. A process records one world.
 static AT_START: OnceLock<Sample> = OnceLock::new();
 
-/// Stores what was used before recording, the cores that the process may use, and those of its node.
+/// Stores what was used before recording, the cores that the process may use, and those of its
+/// node.
 pub fn note_start(world: &World) {
     // The program may have closed its standard descriptors.
     let _held = descriptors::hold();

@@ -1,8 +1,9 @@
 //! Sizes of datatypes.
 //!
-//! A size is asked for after the call that uses the datatype: before it, a datatype that is none would raise an error that
-//! the program does not expect. Meanwhile another thread may have freed a derived one, which MPI keeps until the call is
-//! done (MPI 4.1, 5.1.9). So where several threads call MPI, the sizes of the last ones that were freed are kept.
+//! A size is asked for after the call that uses the datatype: before it, a datatype that is none
+//! would raise an error that the program does not expect. Meanwhile another thread may have freed a
+//! derived one, which MPI keeps until the call is done (MPI 4.1, 5.1.9). So where several threads
+//! call MPI, the sizes of the last ones that were freed are kept.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{self, Count, Datatype, Raw, constant};
@@ -17,14 +18,14 @@ use std::sync::{Mutex, PoisonError};
 const CACHED: usize = 64;
 const SIZE_BITS: u32 = 16;
 
-/// Sizes of predefined datatypes, which live as long as the program: handle in the upper bits, size in the
-/// lower ones, so that one word holds a pair that belongs together.
+/// Sizes of predefined datatypes, which live as long as the program: handle in the upper bits, size
+/// in the lower ones, so that one word holds a pair that belongs together.
 static CACHE: [AtomicU64; CACHED] = [const { AtomicU64::new(0) }; CACHED];
 
 /// The bytes of data in `count` elements.
 ///
-/// With a count of 0, an MPI may accept any datatype. Its size is not queried then, since an error could end the
-/// program.
+/// With a count of 0, an MPI may accept any datatype. Its size is not queried then, since an error
+/// could end the program.
 #[inline]
 pub fn bytes(count: u64, datatype: Raw<Datatype>) -> u64 {
     if count == 0 { 0 } else { count.wrapping_mul(size(datatype)) }
@@ -68,7 +69,8 @@ fn ask(datatype: Raw<Datatype>, handle: u64, places: [&AtomicU64; 2]) -> u64 {
             return 0;
         }
     }
-    // SAFETY: the application passed the datatype to a call that succeeded, and has not freed it since.
+    // SAFETY: the application passed the datatype to a call that succeeded, and has not freed it
+    // since.
     let Some(size) = (unsafe { size_in_mpi(datatype) }) else { return 0 };
     let fits = size < 1 << SIZE_BITS && handle < 1 << (64 - SIZE_BITS);
     if fits && abi::is_predefined_datatype(datatype.get()) {
@@ -142,7 +144,8 @@ impl Freed {
         }
     }
 
-    /// Returns whether the datatype with that handle was freed since the calling thread's call began.
+    /// Returns whether the datatype with that handle was freed since the calling thread's call
+    /// began.
     fn during_call(&self, handle: u64) -> DuringCall {
         match thread::call_began().filter(|_| self.is_shared()) {
             Some(began) => self.last.lock().unwrap_or_else(PoisonError::into_inner).since(began, handle),
@@ -168,7 +171,8 @@ impl Last {
         self.count += 1;
     }
 
-    /// The first one with that handle since a moment: MPI may have given the handle out again since.
+    /// The first one with that handle since a moment: MPI may have given the handle out again
+    /// since.
     fn since(&self, began: Ticks, handle: u64) -> DuringCall {
         let youngest_first =
             (self.count.saturating_sub(KEPT)..self.count).rev().map(|at| self.kept[at % KEPT]);

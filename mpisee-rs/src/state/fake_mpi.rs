@@ -1,4 +1,5 @@
-//! A fake MPI, for tests without one: communicators are lists of world ranks, and a thread is one of these.
+//! A fake MPI, for tests without one: communicators are lists of world ranks, and a thread is one
+//! of these.
 
 use super::world::World;
 use crate::generated::pmpi;
@@ -29,7 +30,8 @@ pub struct FakeMpi {
 }
 
 impl FakeMpi {
-    /// The rank `rank` of `size`, with options of its own. What this thread does from now on is done by it.
+    /// The rank `rank` of `size`, with options of its own. What this thread does from now on is
+    /// done by it.
     pub fn new(rank: u32, size: u32, options: Options) -> FakeMpi {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(install);

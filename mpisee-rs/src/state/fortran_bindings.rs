@@ -1,7 +1,9 @@
-//! Calls that reach the library through the MPI's own Fortran bindings: in MPICH and its descendants `mpi_send_` calls `MPI_Send`.
+//! Calls that reach the library through the MPI's own Fortran bindings: in MPICH and its
+//! descendants `mpi_send_` calls `MPI_Send`.
 //!
-//! The place in the program is then what the binding returns to. A binding has one call to the function in C, at which its frame
-//! has one size: the unwinder finds it at the first call, and from then on the place is a sum.
+//! The place in the program is then what the binding returns to. A binding has one call to the
+//! function in C, at which its frame has one size: the unwinder finds it at the first call, and
+//! from then on the place is a sum.
 
 use crate::binaries::mapping::{self, Mapping};
 use crate::binaries::objects::{self, Object};
@@ -33,8 +35,8 @@ pub struct Bindings {
     place: OnceLock<LoadedRange>,
     /// The clock's ticks when they came late; 0 if they did not.
     came_at: AtomicU64,
-    /// By the address to which the library returns, the bytes from the stack pointer there to the address to which the binding
-    /// returns.
+    /// By the address to which the library returns, the bytes from the stack pointer there to the
+    /// address to which the binding returns.
     distances: Table<u32>,
     unwinder: PatientMutex<Option<Unwinder>>,
 }
@@ -47,17 +49,19 @@ struct LoadedRange {
 }
 
 impl Bindings {
-    /// Finds them among the libraries that are loaded, and keeps them loaded; false if there are none.
+    /// Finds them among the libraries that are loaded, and keeps them loaded; false if there are
+    /// none.
     pub fn find(&self) -> bool {
         let Some(object) = objects::named(is_bindings) else { return false };
         keep_loaded(object.range.start)
             && self.place.set(LoadedRange { range: object.range, mapping: None }).is_ok()
     }
 
-    /// Notes the bindings if an object is them, which the program loaded after MPI had begun, as with a module of Python that is written in
-    /// Fortran; true the first time.
+    /// Notes the bindings if an object is them, which the program loaded after MPI had begun, as
+    /// with a module of Python that is written in Fortran; true the first time.
     ///
-    /// Such bindings are not kept loaded: that takes the loader's lock, and this is found in a call.
+    /// Such bindings are not kept loaded: that takes the loader's lock, and this is found in a
+    /// call.
     pub fn note_late(&self, object: &Object) -> bool {
         let Some(mapping) = mapping::at(object.range.start).filter(|_| is_bindings(&object.name)) else {
             return false;
@@ -70,7 +74,8 @@ impl Bindings {
         is_first
     }
 
-    /// Returns whether they came after that moment: a call that began before is counted at its place in them.
+    /// Returns whether they came after that moment: a call that began before is counted at its
+    /// place in them.
     pub fn came_after(&self, moment: u64) -> bool {
         self.came_at.load(Ordering::Relaxed) > moment
     }
@@ -88,7 +93,8 @@ impl Bindings {
         })
     }
 
-    /// The address in the program to which a call returns. Where the frame of a binding is not understood it is that in the binding.
+    /// The address in the program to which a call returns. Where the frame of a binding is not
+    /// understood it is that in the binding.
     pub fn caller_outside(&self, frame: &ExportFrame) -> u64 {
         let mut outer = *frame;
         for _ in 0..MOST_BINDING_FRAMES {
@@ -98,7 +104,8 @@ impl Bindings {
             let Some(distance) = self.distance(&outer) else { break };
             let slot = outer.stack + u64::from(distance);
             let Some(returns_to) = self.return_address(slot) else { break };
-            // The unwinder needs the frame pointer of no binding, as sizes of their frames are known from the stack pointer.
+            // The unwinder needs the frame pointer of no binding, as sizes of their frames are
+            // known from the stack pointer.
             outer = ExportFrame { returns_to, stack: slot + 8, ..outer };
         }
         frame.returns_to
@@ -107,12 +114,13 @@ impl Bindings {
     /// The address to which a binding returns, from where its frame has it.
     fn return_address(&self, slot: u64) -> Option<u64> {
         if self.place.get().is_some_and(|place| place.mapping.is_none()) {
-            // SAFETY: the frame of the binding is on the stack. Its size was found at another call, but does not depend on that: it is
-            // counted from the stack pointer by the unwind rules of the same return address, in code that is kept loaded (see
-            // `LoadedRange::mapping`).
+            // SAFETY: the frame of the binding is on the stack. Its size was found at another call,
+            // but does not depend on that: it is counted from the stack pointer by the unwind rules
+            // of the same return address, in code that is kept loaded (see `LoadedRange::mapping`).
             return Some(unsafe { (slot as usize as *const u64).read() });
         }
-        // Bindings that came late may have been unloaded since, and another library be where they were, with frames of other sizes.
+        // Bindings that came late may have been unloaded since, and another library be where they
+        // were, with frames of other sizes.
         let mut word = [0; size_of::<u64>()];
         let is_read = mapping::read_memory(slot as usize, &mut word) == word.len();
         Some(u64::from_ne_bytes(word)).filter(|&address| is_read && may_be_return(address))
@@ -137,7 +145,8 @@ impl Bindings {
     }
 }
 
-/// Returns whether a file is the bindings of the program's MPI, if these call its functions in C by their exported names.
+/// Returns whether a file is the bindings of the program's MPI, if these call its functions in C by
+/// their exported names.
 fn is_bindings(file: &[u8]) -> bool {
     !cfg!(mpi_family = "openmpi") && is_mpich_fortran_bindings(file)
 }

@@ -1,4 +1,5 @@
-//! Windows, files and probed messages: handles that stand for the communicator on which they were made.
+//! Windows, files and probed messages: handles that stand for the communicator on which they were
+//! made.
 
 use crate::mpi::abi::{self, File, FromFortran, Raw, Win};
 use crate::state::world;
@@ -7,8 +8,9 @@ use mpisee_profile::CommId;
 use mpisee_profile::segment::NotSeen;
 use std::marker::PhantomData;
 
-/// Maps live handles of one kind to the communicators on which they were made. MPI keeps a copy of the communicator's
-/// group, so a handle may outlive its communicator; the communicator's number stays valid.
+/// Maps live handles of one kind to the communicators on which they were made. MPI keeps a copy of
+/// the communicator's group, so a handle may outlive its communicator; the communicator's number
+/// stays valid.
 pub struct Handles<H> {
     /// By handle.
     pub communicators: Table<CommId>,
@@ -48,8 +50,9 @@ impl<H: FromFortran> Handles<H> {
 pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
 /// The files that are open.
 pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
-/// The communicators of probed messages. An entry stays until MPI reuses the handle: the one handle for all
-/// messages from `MPI_PROC_NULL` is received more than once, and counts on the communicator that returned it last.
+/// The communicators of probed messages. An entry stays until MPI reuses the handle: the one handle
+/// for all messages from `MPI_PROC_NULL` is received more than once, and counts on the communicator
+/// that returned it last.
 pub static MESSAGES: Table<CommId> = Table::new();
 
 /// Several threads call MPI at the same time.
@@ -59,7 +62,8 @@ pub fn share() {
     FILES.share();
 }
 
-/// Returns whether an open window or probed message may still add peers to its communicator, even if that was freed.
+/// Returns whether an open window or probed message may still add peers to its communicator, even
+/// if that was freed.
 pub fn may_bring_peers() -> bool {
     !WINDOWS.is_empty() || !MESSAGES.is_empty()
 }

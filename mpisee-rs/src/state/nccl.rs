@@ -34,7 +34,8 @@ pub struct Creation {
     pub operation: Operation,
 }
 
-/// The calls among which one is numbered: those of a kind on a communicator; of `ncclCommInitAll` those on none, 0.
+/// The calls among which one is numbered: those of a kind on a communicator; of `ncclCommInitAll`
+/// those on none, 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OrdinalKey {
     /// The handle of the communicator.
@@ -62,8 +63,8 @@ pub struct Announced {
 /// A communicator of which NCCL stores the handle later than its call returns.
 struct Unstored {
     announced: Announced,
-    /// The word that was at the place when that was last known to be the program's for this; 0 before. Only once the program passes it itself
-    /// it is a handle for sure.
+    /// The word that was at the place when that was last known to be the program's for this; 0
+    /// before. Only once the program passes it itself it is a handle for sure.
     seen: u64,
 }
 
@@ -125,7 +126,8 @@ impl NcclComms {
         *calls
     }
 
-    /// Takes back the number of a call that failed: it may be made again, and on other ranks may not have failed.
+    /// Takes back the number of a call that failed: it may be made again, and on other ranks may
+    /// not have failed.
     pub fn take_back(&self, numbered: OrdinalKey) {
         if let Some(calls) = self.creations().calls.get_mut(&numbered) {
             *calls = calls.saturating_sub(1);
@@ -151,7 +153,8 @@ impl NcclComms {
         }
     }
 
-    /// The one whose handle this is; none if that may be so of several, as the places of some are others' by now.
+    /// The one whose handle this is; none if that may be so of several, as the places of some are
+    /// others' by now.
     pub fn take_unstored(&self, handle: u64) -> Option<Announced> {
         let unstored = &mut self.creations().unstored;
         let is_it = |one: &Unstored| match one.seen {
@@ -195,8 +198,8 @@ impl NcclComms {
         self.creations().with_device.insert((comm.id, comm.rank))
     }
 
-    /// Removes a communicator that the program ends; returns its row, if it is the last of this process's ranks in it. Parts of it that
-    /// are not stored by now end with it.
+    /// Removes a communicator that the program ends; returns its row, if it is the last of this
+    /// process's ranks in it. Parts of it that are not stored by now end with it.
     pub fn remove(&self, handle: u64) -> Option<CommId> {
         self.see_unstored_of(handle);
         let removed = self.table.remove(handle)?;

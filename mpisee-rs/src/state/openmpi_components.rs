@@ -1,5 +1,6 @@
-//! Plugins of Open MPI that are not loaded: a component that was not selected is closed, and the code and the data behind its variables
-//! are gone. Open MPI offers some of these variables all the same, and crashes when they are read.
+//! Plugins of Open MPI that are not loaded: a component that was not selected is closed, and the
+//! code and the data behind its variables are gone. Open MPI offers some of these variables all the
+//! same, and crashes when they are read.
 
 use crate::binaries::objects;
 use std::collections::BTreeSet;
@@ -13,7 +14,8 @@ pub struct Components {
 }
 
 impl Components {
-    /// As they are now; `None` if it cannot be known which files are loaded. An MPI without plugins has none.
+    /// As they are now; `None` if it cannot be known which files are loaded. An MPI without plugins
+    /// has none.
     pub fn now() -> Option<Components> {
         let files = objects::file_names()?;
         let files: Vec<&Path> = files.iter().map(|file| Path::new(file.as_os_str())).collect();
@@ -30,8 +32,9 @@ impl Components {
         Some(if may_use_all { components } else { components.without("mtl_") })
     }
 
-    /// Takes those whose names begin so for not loaded: a component that MPI is set not to use is loaded, but neither set up nor
-    /// closed, and Open MPI's `mtl_psm2` crashes when its variables are read then.
+    /// Takes those whose names begin so for not loaded: a component that MPI is set not to use is
+    /// loaded, but neither set up nor closed, and Open MPI's `mtl_psm2` crashes when its variables
+    /// are read then.
     fn without(self, begin: &str) -> Components {
         let (left_out, loaded) = self.loaded.into_iter().partition(|name| name.starts_with(begin));
         Components {
@@ -59,7 +62,8 @@ fn has_cm(list: &str) -> bool {
     names.split(',').any(|name| name == "cm") != is_without
 }
 
-/// The longest of the names that begins a variable's: `fcoll_dynamic` is a component, and `fcoll_dynamic_gen2` another.
+/// The longest of the names that begins a variable's: `fcoll_dynamic` is a component, and
+/// `fcoll_dynamic_gen2` another.
 fn longest<'n>(names: &'n BTreeSet<String>, variable: &str) -> Option<&'n str> {
     let is_of = |name: &&str| variable.strip_prefix(name).is_some_and(|rest| rest.starts_with('_'));
     names.iter().map(String::as_str).filter(is_of).max_by_key(|name| name.len())
@@ -76,8 +80,8 @@ fn files_in(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-/// The component in a file, as its variables begin: `coll_tuned` of `mca_coll_tuned.so`, `opal_common_ucx` of
-/// `libmca_common_ucx.so.40`. None of other files.
+/// The component in a file, as its variables begin: `coll_tuned` of `mca_coll_tuned.so`,
+/// `opal_common_ucx` of `libmca_common_ucx.so.40`. None of other files.
 fn component(file: &Path) -> Option<String> {
     let (name, ending) = name_of(file).split_once('.')?;
     let is_library = ending == "so" || ending.starts_with("so.");

@@ -1,7 +1,9 @@
-//! Polls as their thread made them last: tests and probes that found nothing, which programs repeat until they find something.
+//! Polls as their thread made them last: tests and probes that found nothing, which programs repeat
+//! until they find something.
 //!
-//! A poll that repeats the last one at its place finds here what it takes to count it: as long as the same requests are in the
-//! same variables, and no request was started in between, it is the same call on the same communicator.
+//! A poll that repeats the last one at its place finds here what it takes to count it: as long as
+//! the same requests are in the same variables, and no request was started in between, it is the
+//! same call on the same communicator.
 
 use crate::storage::hot::HOT;
 use mpisee_profile::segment::layout::Slot;
@@ -16,9 +18,11 @@ pub const KEPT: usize = 32;
 pub struct PollId {
     /// See [`Hot::generation`](crate::storage::hot::Hot::generation), with the operation.
     generation: u64,
-    /// The variable with the requests, or the communicator's handle, mixed with the address to which the call returns.
+    /// The variable with the requests, or the communicator's handle, mixed with the address to
+    /// which the call returns.
     place: u64,
-    /// The request in the variable, how many there are in the array, or the ends of the message that is looked for.
+    /// The request in the variable, how many there are in the array, or the ends of the message
+    /// that is looked for.
     asked: u64,
     /// See [`Requests::started`](crate::state::request::Requests::started).
     started: u64,
@@ -27,7 +31,8 @@ pub struct PollId {
 }
 
 impl PollId {
-    /// A poll for `asked` in that variable, which returns to `caller`; `None` while calls are not counted.
+    /// A poll for `asked` in that variable, which returns to `caller`; `None` while calls are not
+    /// counted.
     #[inline(always)]
     pub fn new(
         operation: Operation,
@@ -93,7 +98,8 @@ pub struct Poll {
     requests: Requests,
 }
 
-/// Long times in polls and between them, as far as both ends were timed: numbers of them by their length.
+/// Long times in polls and between them, as far as both ends were timed: numbers of them by their
+/// length.
 #[derive(Clone, Copy, Default)]
 pub struct Long {
     inside: [u8; CLASSES],
@@ -138,8 +144,9 @@ impl Long {
         counts[class] += 1;
     }
 
-    /// The part of a long time of which only the sum is known that was in polls, and by how much that may be wrong: the mean of the
-    /// posterior of a proportion with Jeffreys' prior, and twice its deviation.
+    /// The part of a long time of which only the sum is known that was in polls, and by how much
+    /// that may be wrong: the mean of the posterior of a proportion with Jeffreys' prior, and twice
+    /// its deviation.
     pub fn part_of(self, time: Ticks) -> (Ticks, Ticks) {
         // In 4096ths.
         const WHOLE: u32 = 4096;

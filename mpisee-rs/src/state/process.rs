@@ -116,7 +116,8 @@ pub fn open_sessions() -> u32 {
     SESSIONS.load(Ordering::Relaxed)
 }
 
-/// Calls of the program that no wrapper records, in callbacks and in threads that end: what they complete is not known.
+/// Calls of the program that no wrapper records, in callbacks and in threads that end: what they
+/// complete is not known.
 static UNTRACKED_CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Notes such a call.

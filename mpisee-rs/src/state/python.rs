@@ -1,7 +1,8 @@
 //! Python on call paths: its lines take the place of the interpreter's frames.
 //!
-//! mpi4py has released the GIL where a call may be slow, so that nothing is asked of the interpreter: the thread's frames are read
-//! as they lie in memory ([`mpisee_in_process::python_frames`]).
+//! mpi4py has released the GIL where a call may be slow, so that nothing is asked of the
+//! interpreter: the thread's frames are read as they lie in memory
+//! ([`mpisee_in_process::python_frames`]).
 
 use crate::binaries::objects;
 use mpisee_in_process::python_frames::{Frame, Memory, Python, Unsupported};
@@ -61,7 +62,8 @@ impl PythonStack {
         self.is_entered = false;
     }
 
-    /// Takes the next return address of a path; true if it is in the interpreter, and the thread's frames of Python are read.
+    /// Takes the next return address of a path; true if it is in the interpreter, and the thread's
+    /// frames of Python are read.
     pub fn enter(&mut self, address: usize) -> bool {
         if self.is_entered || !self.interpreter.contains(&address) {
             return false;
@@ -80,8 +82,8 @@ impl PythonStack {
         !self.frames.is_empty()
     }
 
-    /// A key that tells the lines of this path apart from others, without finding out which lines they are; puts a number for each frame into
-    /// `identities`, and returns how many there are.
+    /// A key that tells the lines of this path apart from others, without finding out which lines
+    /// they are; puts a number for each frame into `identities`, and returns how many there are.
     pub fn identities(&mut self, identities: &mut [usize]) -> usize {
         let Some(Ok(python)) = &self.python else { return 0 };
         let mut count = 0;

@@ -17,7 +17,8 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-/// The regions of the process. Its threads share them: what an OpenMP thread calls in `solver` is in it.
+/// The regions of the process. Its threads share them: what an OpenMP thread calls in `solver` is
+/// in it.
 pub static REGIONS: Regions = Regions::new();
 
 /// More bytes than a region takes beside its name, unless there are very many.
@@ -40,7 +41,8 @@ struct Stack {
     counters: Counters,
 }
 
-/// An open region. `slot` is `None` if the region has no row: calls then count in the enclosing region.
+/// An open region. `slot` is `None` if the region has no row: calls then count in the enclosing
+/// region.
 struct Open {
     id: RegionId,
     name: String,
@@ -93,8 +95,8 @@ impl Regions {
         HOT.set_region(id);
     }
 
-    /// Ends the innermost region, or the innermost of that name together with the regions inside it. An end without a
-    /// begin is ignored.
+    /// Ends the innermost region, or the innermost of that name together with the regions inside
+    /// it. An end without a begin is ignored.
     pub fn end(&self, name: Option<&str>) {
         let mut stack = self.stack.lock().unwrap_or_else(PoisonError::into_inner);
         if stack.left_out > 0 {
@@ -124,7 +126,8 @@ impl Regions {
     }
 }
 
-// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the
+// lock uses them alone.
 unsafe impl Send for Stack {}
 
 impl Stack {

@@ -1,11 +1,13 @@
 //! The overhead of recording, measured while the program runs.
 //!
-//! Of about one call in a thousand a thread measures the time that it spends in the library and not in MPI. So the overhead is that of
-//! the program's own calls, with caches as cold as the program leaves them.
+//! Of about one call in a thousand a thread measures the time that it spends in the library and not
+//! in MPI. So the overhead is that of the program's own calls, with caches as cold as the program
+//! leaves them.
 //!
-//! Part of it no clock can show: what passes before recording reads one, and what overlaps with the call to MPI. That part is
-//! cache lines and pages that have to come from memory. In its place stands the time that as many others take, which
-//! were touched last when ours were, in the call before: the [`stand_in`].
+//! Part of it no clock can show: what passes before recording reads one, and what overlaps with the
+//! call to MPI. That part is cache lines and pages that have to come from memory. In its place
+//! stands the time that as many others take, which were touched last when ours were, in the call
+//! before: the [`stand_in`].
 
 use super::gpu::memory_kind;
 use super::switching;
@@ -20,10 +22,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 const _: () = assert!(sampled::stands_for(u64::MAX) * 3 / 2 <= countdown::MOST_STANDS_FOR);
 /// Measured calls from one look for a GPU's driver to the next.
 const SAMPLES_PER_LOOK: u64 = 4;
-/// Ticks, 0.7 ms at 3 GHz: what takes longer was interrupted, as a rule by another process on the same core.
+/// Ticks, 0.7 ms at 3 GHz: what takes longer was interrupted, as a rule by another process on the
+/// same core.
 const LONGEST: u64 = countdown::MOST_HIDDEN - 1;
-/// Requests of an array up to which a call on it is sampled as others are. With more of them it takes many times as long as most calls,
-/// and few samples in a thousand would have to stand for all such calls.
+/// Requests of an array up to which a call on it is sampled as others are. With more of them it
+/// takes many times as long as most calls, and few samples in a thousand would have to stand for
+/// all such calls.
 const SHORT_ARRAY: usize = 32;
 /// Ticks that the work on each request of a longer array takes at most, if it is not interrupted.
 const LONGEST_PER_REQUEST: u64 = 2048;
@@ -65,7 +69,8 @@ pub fn poll_begins(active_call: &Slot) -> bool {
     countdown::left(sampling(active_call)) < 0
 }
 
-/// A poll that is measured calls MPI. The clock is read for the measure alone: what that takes is no part of the poll.
+/// A poll that is measured calls MPI. The clock is read for the measure alone: what that takes is
+/// no part of the poll.
 #[cold]
 #[inline(never)]
 pub fn poll_calls(active_call: &Slot) {
@@ -81,7 +86,8 @@ pub fn poll_returned(active_call: &Slot) {
     set(active_call, RETURNED, clock::ticks().get() + READING.load(Ordering::Relaxed));
 }
 
-/// Takes that back: the call is not in the thread's cache, and begins again by the way of such calls.
+/// Takes that back: the call is not in the thread's cache, and begins again by the way of such
+/// calls.
 #[cold]
 pub fn call_begins_anew(active_call: &Slot) {
     set(active_call, SAMPLING, sampling(active_call).wrapping_add(1));
@@ -110,7 +116,8 @@ fn begin_or_end(active_call: &Slot, begins: bool) {
     if countdown::left(word) == 0 {
         return; // the next call is measured
     }
-    // A call that is not in the thread's cache begins twice: the second time the lines were just touched.
+    // A call that is not in the thread's cache begins twice: the second time the lines were just
+    // touched.
     let hidden = clock::since(now).get().min(countdown::MOST_HIDDEN).max(countdown::hidden(word));
     set(active_call, SAMPLING, countdown::pack(countdown::left(word), countdown::stands_for(word), hidden));
     set(active_call, RETURNED, 0);
@@ -169,7 +176,8 @@ impl Drop for Rare<'_> {
     }
 }
 
-/// Adds what rare work took. It is in a sum of its own, so that the call in progress is no sample of what others cost.
+/// Adds what rare work took. It is in a sum of its own, so that the call in progress is no sample
+/// of what others cost.
 pub fn note_rare(world: &World, ticks: Ticks) {
     note_rare_within(world, ticks, LONGEST);
 }
@@ -180,7 +188,8 @@ fn note_rare_within(world: &World, ticks: Ticks, longest: u64) {
     thread_words::set_sampled_since(u64::MAX);
 }
 
-/// The work on a long array of requests, which is measured in each call: before the call to MPI, and after it.
+/// The work on a long array of requests, which is measured in each call: before the call to MPI,
+/// and after it.
 pub struct LongArray {
     requests: usize,
     passed: u64,
@@ -251,7 +260,8 @@ pub fn rest(active_call: &Slot) {
     set(active_call, SAMPLING, countdown::pack(i32::MAX, 0, 0));
 }
 
-/// Finds out what measuring itself takes, by a loop of calls that are all measured, where one takes `ticks` otherwise.
+/// Finds out what measuring itself takes, by a loop of calls that are all measured, where one takes
+/// `ticks` otherwise.
 pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     const TRIES: usize = 65;
     let relaxed = Ordering::Relaxed;
@@ -283,18 +293,20 @@ pub fn calibrate(active_call: &Slot, ticks: u64, mut call: impl FnMut()) {
     start(active_call);
 }
 
-/// Memory in place of that which a call touches where no clock sees it: ten cache lines on four pages. Of the lines of a common
-/// call ten at most are touched before the first reading or after the one with which the call to MPI begins
-/// (docs/explanation/cost.md).
+/// Memory in place of that which a call touches where no clock sees it: ten cache lines on four
+/// pages. Of the lines of a common call ten at most are touched before the first reading or after
+/// the one with which the call to MPI begins (docs/explanation/cost.md).
 ///
-/// The code, the thread's words, its cached calls and the segment lie far from each other, so that each page has an entry of the page
-/// table that shares no cache line with another one's. So have the pages here.
+/// The code, the thread's words, its cached calls and the segment lie far from each other, so that
+/// each page has an entry of the page table that shares no cache line with another one's. So have
+/// the pages here.
 mod stand_in {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const PAGES: usize = 4;
     const LINES: usize = 10;
-    /// Bytes from one page to the next: a line of the page table has the entries of half as many, and what lies between is never touched.
+    /// Bytes from one page to the next: a line of the page table has the entries of half as many,
+    /// and what lies between is never touched.
     const SPREAD: usize = 16 * 4096;
     const LINE: usize = 64;
     const WORDS: usize = PAGES * SPREAD / size_of::<usize>();
@@ -302,11 +314,12 @@ mod stand_in {
     #[repr(align(4096))]
     struct Memory([AtomicUsize; WORDS]);
 
-    /// The first word of each line that is touched has the place of the next one, so that the processor cannot ask for them
-    /// all at once.
+    /// The first word of each line that is touched has the place of the next one, so that the
+    /// processor cannot ask for them all at once.
     static MEMORY: Memory = Memory([const { AtomicUsize::new(0) }; WORDS]);
 
-    /// Lines follow one another on different pages, and no line is behind another's: processors fetch ahead.
+    /// Lines follow one another on different pages, and no line is behind another's: processors
+    /// fetch ahead.
     const fn place(line: usize) -> usize {
         (line % PAGES * SPREAD + line * 5 * LINE) / size_of::<usize>()
     }
@@ -328,7 +341,8 @@ mod stand_in {
         wait();
     }
 
-    /// Waits for the lines. A reading of the clock does not, where the next level of the cache has them.
+    /// Waits for the lines. A reading of the clock does not, where the next level of the cache has
+    /// them.
     #[inline(always)]
     fn wait() {
         #[cfg(target_arch = "x86_64")]

@@ -7,7 +7,8 @@ use mpisee_in_process::guards::errno;
 use mpisee_profile::CommId;
 use std::mem::MaybeUninit;
 
-/// The longest array of requests for which a thread keeps the memory of its buffers: 550 KiB at most.
+/// The longest array of requests for which a thread keeps the memory of its buffers: 550 KiB at
+/// most.
 const LONGEST_KEPT: usize = 4096;
 
 /// Bytes of the largest pages of memory that kernels have, apart from those that programs ask for.
@@ -18,13 +19,15 @@ const LARGEST_PAGE: usize = 1 << 16;
 pub struct Scratch {
     /// The requests of an array.
     pub given: Vec<RequestRef>,
-    /// The results of [`super::request::Requests::copy_if_shared`] for each of them; empty where one thread calls MPI.
+    /// The results of [`super::request::Requests::copy_if_shared`] for each of them; empty where
+    /// one thread calls MPI.
     pub copies: Vec<Option<RequestState>>,
     /// Statuses in place of those that the application ignores.
     pub statuses: Vec<MaybeUninit<Status>>,
     /// The communicators to which the call is charged.
     pub charged: CommSet,
-    /// The samples that the call finished, by their numbers, and the lengths of the messages that it received.
+    /// The samples that the call finished, by their numbers, and the lengths of the messages that
+    /// it received.
     pub finished: Vec<(u32, Option<u64>)>,
     /// The handles of persistent requests before they are started.
     pub before: Vec<Request>,
@@ -100,7 +103,8 @@ impl CommSet {
     }
 }
 
-/// Gives the memory of a buffer back, as far as it fills whole pages, and keeps its addresses. What the buffer has is forgotten.
+/// Gives the memory of a buffer back, as far as it fills whole pages, and keeps its addresses. What
+/// the buffer has is forgotten.
 fn give_pages_back<T>(buffer: &mut Vec<T>) {
     buffer.clear();
     let room = buffer.spare_capacity_mut();
@@ -109,8 +113,8 @@ fn give_pages_back<T>(buffer: &mut Vec<T>) {
     let skipped = begin.addr().next_multiple_of(LARGEST_PAGE) - begin.addr();
     let whole = bytes.saturating_sub(skipped) / LARGEST_PAGE * LARGEST_PAGE;
     if whole > 0 {
-        // SAFETY: these pages are within the buffer, which has no values. MPI libraries that know memory by its addresses
-        // watch the function.
+        // SAFETY: these pages are within the buffer, which has no values. MPI libraries that know
+        // memory by its addresses watch the function.
         unsafe { libc::madvise(begin.add(skipped).cast(), whole, libc::MADV_DONTNEED) };
     }
 }
@@ -134,7 +138,8 @@ impl Scratch {
         give_pages_back(&mut self.opened);
     }
 
-    /// Forgets the last call, and makes room for `count` requests. False if there is no memory for them.
+    /// Forgets the last call, and makes room for `count` requests. False if there is no memory for
+    /// them.
     #[inline]
     pub fn reset(&mut self, count: usize) -> bool {
         self.given.clear();

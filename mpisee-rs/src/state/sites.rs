@@ -1,7 +1,9 @@
 //! Call sites: the places in the program from which it calls MPI, with a number each.
 //!
-//! A site is known by the address to which the call returns. What repeats finds its number beside its counters (see
-//! [`CachedCounter::count`](crate::recording::cached_counter::CachedCounter::count)), without coming here.
+//! A site is known by the address to which the call returns. What repeats finds its number beside
+//! its counters (see
+//! [`CachedCounter::count`](crate::recording::cached_counter::CachedCounter::count)), without
+//! coming here.
 
 use crate::binaries::library_files::LibraryFiles;
 use crate::binaries::objects::{self, Loaded, Object, Stamp, own_range};
@@ -64,7 +66,8 @@ struct Logged {
     files: LibraryFiles,
     /// The number of sites.
     count: u32,
-    /// The sites by number. There is room from the begin, so that nothing is allocated for a new one.
+    /// The sites by number. There is room from the begin, so that nothing is allocated for a new
+    /// one.
     sites: Vec<Site>,
     /// True once a binary was found at other addresses than before, whose sites may have numbers.
     is_reloaded: bool,
@@ -115,7 +118,8 @@ const BYTES_TO_FIND_A_SITE: usize = 1 << 15;
 const NO_ADDRESS: u64 = u64::MAX;
 /// In place of the number of a site that has none.
 const NO_NUMBER: u32 = u32::MAX;
-/// Addresses of programs have fewer bits on all machines whose kernel gives out 47 bits unless asked for more.
+/// Addresses of programs have fewer bits on all machines whose kernel gives out 47 bits unless
+/// asked for more.
 const ADDRESS_BITS: u32 = 48;
 
 /// The key of an operation's site in the table of numbers.
@@ -130,8 +134,8 @@ impl Sites {
         BINDINGS.share();
     }
 
-    /// The operation with the number of the site at the return address `caller`; the operation alone where that is 0, in no binary, or beyond
-    /// the limit on sites.
+    /// The operation with the number of the site at the return address `caller`; the operation
+    /// alone where that is 0, in no binary, or beyond the limit on sites.
     pub fn at_site(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
             return OperationAtSite::of(operation);
@@ -142,9 +146,10 @@ impl Sites {
         if number == NO_NUMBER { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
     }
 
-    /// Notes what code is at an address now: `None` if it is in no binary. Where it is another than when sites there got their numbers,
-    /// as a library was loaded where another one had been unloaded, calls that return there count at the site of the new code from now on,
-    /// whatever their operation. Returns whether that is so of this operation.
+    /// Notes what code is at an address now: `None` if it is in no binary. Where it is another than
+    /// when sites there got their numbers, as a library was loaded where another one had been
+    /// unloaded, calls that return there count at the site of the new code from now on, whatever
+    /// their operation. Returns whether that is so of this operation.
     #[cold]
     pub fn replace(&self, world: &World, operation: Operation, caller: u64, code: Option<Code>) -> bool {
         if caller >> ADDRESS_BITS != 0 {
@@ -178,7 +183,8 @@ impl Sites {
         is_replaced
     }
 
-    /// The number that calls of an operation have from now on at a site that had another number; `None` if it keeps that.
+    /// The number that calls of an operation have from now on at a site that had another number;
+    /// `None` if it keeps that.
     fn replaced_number(
         &self,
         world: &World,
@@ -208,10 +214,11 @@ impl Sites {
     fn first_seen(&self, world: &World, key: u64, operation: Operation, caller: u64) -> u32 {
         let _not_cancelled = cancellation::hold();
         let _rare = Rare::begin(world);
-        // Before `logged` is locked: this may take the loader's lock, and a thread that holds that, in a constructor of a library, may
-        // make an MPI call and wait for `logged`.
+        // Before `logged` is locked: this may take the loader's lock, and a thread that holds that,
+        // in a constructor of a library, may make an MPI call and wait for `logged`.
         let found = self.find(caller);
-        // New sites are often those of a library that was just loaded, and that may have brought the driver.
+        // New sites are often those of a library that was just loaded, and that may have brought
+        // the driver.
         memory_kind::look_for_driver();
         let Some(mut logged) = self.logged.lock() else { return self.note_no_room() };
         // Another thread may have come first.
@@ -230,8 +237,8 @@ impl Sites {
                 number
             }
         };
-        // A program that makes code as it runs has new sites as long as it runs. They are not to fill the table: above a limit, those
-        // without a number are looked for at each call.
+        // A program that makes code as it runs has new sites as long as it runs. They are not to
+        // fill the table: above a limit, those without a number are looked for at each call.
         let counts = [&self.over_limit, &self.without_room, &self.outside];
         let without_number = counts.map(|count| u64::from(count.load(Ordering::Relaxed))).iter().sum::<u64>();
         let may_remember = number.is_some() || without_number <= u64::from(OperationAtSite::MOST_SITES);
@@ -258,8 +265,8 @@ impl Sites {
     fn find(&self, caller: u64) -> Lookup {
         // The call may be the last instruction of its function, and of its binary.
         let call_end = caller as usize - 1;
-        // PERF: most places are in few binaries. Nothing is allocated for these, so that the handler of a signal that leaves from here
-        // leaves nothing undone.
+        // PERF: most places are in few binaries. Nothing is allocated for these, so that the
+        // handler of a signal that leaves from here leaves nothing undone.
         let Some(stamp) = Stamp::at(call_end) else { return self.outside() };
         let Some(logged) = self.logged.lock() else { return Lookup::NoRoom };
         if let Some(code) = logged.code_at(call_end, &stamp) {
@@ -298,12 +305,14 @@ impl Sites {
         Lookup::Outside
     }
 
-    /// Sites that came after the limit on their number, and calls and sites for which there was no room.
+    /// Sites that came after the limit on their number, and calls and sites for which there was no
+    /// room.
     pub fn without_number(&self) -> [u32; 2] {
         [&self.over_limit, &self.without_room].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// The places in binaries of return addresses, from the MPI call outwards; what lies in no binary ends them.
+    /// The places in binaries of return addresses, from the MPI call outwards; what lies in no
+    /// binary ends them.
     pub fn codes(&self, segment: &Segment, addresses: &[usize]) -> Vec<Code> {
         let before: Vec<usize> = addresses.iter().map(|address| address.wrapping_sub(1)).collect();
         let objects = objects::objects_at(&before);
@@ -340,8 +349,8 @@ enum Lookup {
 }
 
 impl Logged {
-    /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no room for it, or the binary is new and no
-    /// more sites are kept.
+    /// The place of a call, whose binary is logged if it has no number yet; `None` if there is no
+    /// room for it, or the binary is new and no more sites are kept.
     fn code(&mut self, world: &World, found: Lookup) -> Option<Code> {
         let (object, call_end, stamp) = match found {
             Lookup::Known(code) => return Some(code),
@@ -378,9 +387,11 @@ impl Logged {
         self.sites.iter().position(|&known| known == site).map(|number| number as u32)
     }
 
-    /// The number of a site, which is logged if it has none yet; `None` if there is no room, or no more sites are kept.
+    /// The number of a site, which is logged if it has none yet; `None` if there is no room, or no
+    /// more sites are kept.
     fn site_number(&mut self, world: &World, site: Site) -> Option<u32> {
-        // PERF: until a binary is loaded at other addresses a new address is a new site, and the list need not be searched.
+        // PERF: until a binary is loaded at other addresses a new address is a new site, and the
+        // list need not be searched.
         if self.is_reloaded
             && let Some(number) = self.logged_site_number(site)
         {
@@ -400,7 +411,8 @@ impl Logged {
         Some(number)
     }
 
-    /// The place to which a call returns whose last byte is at `call_end`, if that is in a binary with a site that still is there.
+    /// The place to which a call returns whose last byte is at `call_end`, if that is in a binary
+    /// with a site that still is there.
     fn code_at(&self, call_end: usize, stamp: &Stamp) -> Option<Code> {
         let mapped = self.mapped.iter().find(|mapped| mapped.range.contains(&call_end))?;
         mapped.stamp.is_same(stamp).then(|| mapped.code_at(call_end))
@@ -444,7 +456,8 @@ impl Logged {
     }
 }
 
-/// More than the library's code takes: what lies behind it may be taken for its own, and is looked at more closely.
+/// More than the library's code takes: what lies behind it may be taken for its own, and is looked
+/// at more closely.
 const MOST_BYTES_OF_LIBRARY: u64 = 8 << 20;
 
 /// Prepares to keep calls apart by their sites, before the first call is counted.
@@ -455,18 +468,21 @@ pub fn prepare(world: &World) {
         if memory::is_left_to_all(sites * size_of::<Site>())
             && let Some(mut logged) = SITES.logged.lock()
         {
-            // Without room, calls from a library at the place of another one stay at the site of that.
+            // Without room, calls from a library at the place of another one stay at the site of
+            // that.
             let _ = logged.sites.try_reserve_exact(sites);
         }
         let has_bindings = BINDINGS.find();
-        // A larger library has callers of its own behind these bytes, which the comparison in `caller_of_export` would take for the program's.
+        // A larger library has callers of its own behind these bytes, which the comparison in
+        // `caller_of_export` would take for the program's.
         let is_large = own.len() as u64 > MOST_BYTES_OF_LIBRARY;
         let mode = if has_bindings || is_large { SiteMode::ByFrames } else { SiteMode::OfProgram };
         HOT.set_sites(mode);
     }
 }
 
-/// The address in the program to which the call returns, by which it is kept apart from others; 0 if sites are not kept apart.
+/// The address in the program to which the call returns, by which it is kept apart from others; 0
+/// if sites are not kept apart.
 ///
 /// PERF: as a rule this is inlined into the export, and a load is enough.
 #[inline(always)]
@@ -478,24 +494,27 @@ pub fn caller_of_export() -> u64 {
     caller_further_out(frame::pointer())
 }
 
-/// Returns whether a call that returns to that address comes from the program itself, whose address it is.
+/// Returns whether a call that returns to that address comes from the program itself, whose address
+/// it is.
 #[inline(always)]
 pub fn is_of_program(caller: u64) -> bool {
     caller.wrapping_sub(frame::library()) >= MOST_BYTES_OF_LIBRARY && !HOT.looks_at_frames()
 }
 
-/// The frame of the function into which this is inlined, and the address in the program to which its export returns.
+/// The frame of the function into which this is inlined, and the address in the program to which
+/// its export returns.
 #[inline(always)]
 pub fn called_from() -> CalledFrom {
     CalledFrom { frame: frame::pointer(), caller: caller_of_export() }
 }
 
-/// As [`caller_of_export`], where sites are not kept apart, the export has called another function of the library, as those of Fortran
-/// do, or the MPI's bindings have called it.
+/// As [`caller_of_export`], where sites are not kept apart, the export has called another function
+/// of the library, as those of Fortran do, or the MPI's bindings have called it.
 #[cold]
 #[inline(never)]
 fn caller_further_out(pointer: u64) -> u64 {
-    // SAFETY: the export, or a function that it has called, reads its frame pointer and calls this function.
+    // SAFETY: the export, or a function that it has called, reads its frame pointer and calls this
+    // function.
     unsafe { export_frame(pointer) }.map_or(0, |frame| caller_of(&frame))
 }
 
@@ -505,7 +524,8 @@ pub fn caller_of(frame: &ExportFrame) -> u64 {
     if HOT.looks_at_frames() { BINDINGS.caller_outside(frame) } else { frame.returns_to }
 }
 
-/// The frame of the export, from the frame pointer of any function that it calls; `None` if sites are not kept apart.
+/// The frame of the export, from the frame pointer of any function that it calls; `None` if sites
+/// are not kept apart.
 ///
 /// # Safety
 /// As [`ExportFrame::leaving`] has it.

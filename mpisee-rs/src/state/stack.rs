@@ -1,6 +1,6 @@
-//! The calling thread's stack, read where a call begins while another one seems not to have ended: the MPI library may
-//! have made the call, a callback of the program may have, or the earlier call was left by a longjmp out of an error
-//! handler and never returned.
+//! The calling thread's stack, read where a call begins while another one seems not to have ended:
+//! the MPI library may have made the call, a callback of the program may have, or the earlier call
+//! was left by a longjmp out of an error handler and never returned.
 //!
 //! Only such calls come here, so that it may take microseconds.
 
@@ -28,11 +28,12 @@ pub enum Nesting {
     Left,
 }
 
-/// Compares the earlier call's frame with the calling thread's stack, and walks up the stack if that does not decide whether the call goes on. A walk that is lost, as at a frame without unwind tables, has not found that the earlier
-/// call was left: it is taken to go on.
+/// Compares the earlier call's frame with the calling thread's stack, and walks up the stack if
+/// that does not decide whether the call goes on. A walk that is lost, as at a frame without unwind
+/// tables, has not found that the earlier call was left: it is taken to go on.
 ///
-/// By the [`Unwinder`], which evaluates no rule that may not end, and reads tables that may go away as copies: a program's own tables may be
-/// wrong, as long as nothing unwinds by them.
+/// By the [`Unwinder`], which evaluates no rule that may not end, and reads tables that may go away
+/// as copies: a program's own tables may be wrong, as long as nothing unwinds by them.
 #[cold]
 #[inline(never)]
 pub fn nesting(earlier: Option<CalledFrom>) -> Nesting {
@@ -59,14 +60,15 @@ pub fn nesting(earlier: Option<CalledFrom>) -> Nesting {
     }
 }
 
-/// Returns whether a call's frame is certainly on the stack no longer, where the library has these frames now: it would lie among them, or
-/// has another return address than at the begin of the call. False where that cannot be told.
+/// Returns whether a call's frame is certainly on the stack no longer, where the library has these
+/// frames now: it would lie among them, or has another return address than at the begin of the
+/// call. False where that cannot be told.
 fn is_gone(call: CalledFrom, frames: &Range<u64>, own: &Range<usize>) -> bool {
     if frames.contains(&call.frame) {
         return true;
     }
-    // The return address is that of the export, or in the library, if the frame is of a function that the export has called; from
-    // bindings it is in these.
+    // The return address is that of the export, or in the library, if the frame is of a function
+    // that the export has called; from bindings it is in these.
     if call.caller == 0 || HOT.looks_at_frames() {
         return false;
     }
@@ -77,10 +79,12 @@ fn is_gone(call: CalledFrom, frames: &Range<u64>, own: &Range<usize>) -> bool {
     is_read && returns_to != call.caller && !own.contains(&(returns_to as usize))
 }
 
-/// Returns whether the code at `address` is the MPI library's: its main object, or one of those that come with it.
+/// Returns whether the code at `address` is the MPI library's: its main object, or one of those
+/// that come with it.
 ///
-/// Each call after one that was left by a jump comes here, so that nothing is allocated and no lock is taken: what a jump out of here would
-/// leave undone, such as a lock of `malloc`'s, would be so for good.
+/// Each call after one that was left by a jump comes here, so that nothing is allocated and no lock
+/// is taken: what a jump out of here would leave undone, such as a lock of `malloc`'s, would be so
+/// for good.
 fn is_of_library(address: usize) -> bool {
     let is = |range: &Range<usize>, name: &[u8]| {
         is_mpi_library(name) || function_of_library().is_some_and(|function| range.contains(&function))

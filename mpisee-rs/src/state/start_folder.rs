@@ -1,4 +1,5 @@
-//! The folder in which the user started the program, where the profile goes: a program may change its working directory.
+//! The folder in which the user started the program, where the profile goes: a program may change
+//! its working directory.
 
 use mpisee_profile::options::START_FOLDER;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,8 @@ use std::sync::OnceLock;
 
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
-/// Finds the folder when the library is loaded: where the launcher was started, else the working directory.
+/// Finds the folder when the library is loaded: where the launcher was started, else the working
+/// directory.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {

@@ -1,10 +1,11 @@
-//! Recording on and off: by the program, by an option, and by a request from outside while the program runs; and readings of MPI's variables
-//! that another process asks for.
+//! Recording on and off: by the program, by an option, and by a request from outside while the
+//! program runs; and readings of MPI's variables that another process asks for.
 //!
-//! A request comes through the segment, see [`mpisee_profile::segment::switch_request`]. No call that is recorded looks for one: whoever asks marks
-//! the slots of the threads' calls in progress, so that the next call of a thread finds its slot in a state that it takes out of line. A mark
-//! is lost where a call ends at the same moment; so a thread also looks when it has measured a call, see [`super::sampled_overhead`], and
-//! when it makes its first one.
+//! A request comes through the segment, see [`mpisee_profile::segment::switch_request`]. No call
+//! that is recorded looks for one: whoever asks marks the slots of the threads' calls in progress,
+//! so that the next call of a thread finds its slot in a state that it takes out of line. A mark is
+//! lost where a call ends at the same moment; so a thread also looks when it has measured a call,
+//! see [`super::sampled_overhead`], and when it makes its first one.
 
 use super::process::{self, Mode};
 use super::stack::{self, Nesting};
@@ -62,7 +63,8 @@ fn are_variables_asked(header: &Header) -> bool {
 
 /// Follows a request, if there is one. The calling thread is in no call.
 ///
-/// PERF: `extern "C"`, so that the compiler knows that it never unwinds; else what calls it takes precautions before it does.
+/// PERF: `extern "C"`, so that the compiler knows that it never unwinds; else what calls it takes
+/// precautions before it does.
 #[cold]
 #[inline(never)]
 pub extern "C" fn follow() {
@@ -93,7 +95,8 @@ pub extern "C" fn follow() {
 #[cold]
 #[inline(never)]
 pub extern "C" fn follow_while_off() {
-    // A call of the MPI library itself may be part of one of the program's, which began while recording was off.
+    // A call of the MPI library itself may be part of one of the program's, which began while
+    // recording was off.
     if world::world().is_some_and(is_pending) && stack::nesting(None) != Nesting::ByLibrary {
         follow();
     }

@@ -37,15 +37,17 @@ pub struct Thread {
     cached: [CachedCall; KEPT],
     /// By [`PollId::index`].
     polls: [Poll; poll::KEPT],
-    /// The call in progress, for readers in other processes. It also shows that the thread is inside a recorded call:
-    /// calls that the MPI library then makes through exported names are not the application's.
+    /// The call in progress, for readers in other processes. It also shows that the thread is
+    /// inside a recorded call: calls that the MPI library then makes through exported names are not
+    /// the application's.
     pub active_call: &'static Slot,
     pub counters: Counters,
     /// How long threads have this state, see [`lives`].
     lives: &'static Slot,
     /// Rounds in which the thread that has it ran the destructors of its keys.
     rounds: Cell<u8>,
-    /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next one gets a new one.
+    /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next
+    /// one gets a new one.
     scratch: Cell<Option<Box<Scratch>>>,
 }
 
@@ -58,18 +60,21 @@ static IDLE: Mutex<Vec<&'static Thread>> = Mutex::new(Vec::new());
 // SAFETY: each `Cell` in it is used by one thread at a time: the one that leases it, and from one
 // lease to the next the mutex of `IDLE` orders them.
 unsafe impl Sync for Thread {}
-// SAFETY: whoever takes it from `IDLE` has it alone, and the mutex orders what its last thread wrote.
+// SAFETY: whoever takes it from `IDLE` has it alone, and the mutex orders what its last thread
+// wrote.
 unsafe impl Send for Thread {}
 
-/// Has the calling thread return its state to [`IDLE`] when it ends; false if that cannot be arranged.
+/// Has the calling thread return its state to [`IDLE`] when it ends; false if that cannot be
+/// arranged.
 ///
-/// A `thread_local!` with a destructor would take the loader's lock, and a program may hold that for as long as a library's constructor
-/// waits for this thread.
+/// A `thread_local!` with a destructor would take the loader's lock, and a program may hold that
+/// for as long as a library's constructor waits for this thread.
 fn return_at_end(thread: &'static Thread) -> bool {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     let key = KEY.get_or_init(|| {
         let mut key = 0;
-        // SAFETY: there is room for the key, and the function stays, as this library is never unloaded.
+        // SAFETY: there is room for the key, and the function stays, as this library is never
+        // unloaded.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(at_end)) } == 0).then_some(key)
     });
     // SAFETY: the key was made, and is never deleted.
@@ -80,8 +85,8 @@ fn return_at_end(thread: &'static Thread) -> bool {
 unsafe extern "C" fn at_end(thread: *mut c_void) {
     // SAFETY: as `return_at_end` has stored it; a state is never freed.
     let thread: &'static Thread = unsafe { &*thread.cast::<Thread>() };
-    // Destructors of the program's may call MPI behind this one, in this round and in the next one. A key that
-    // has a value after a round begins another one, of which the C library makes four.
+    // Destructors of the program's may call MPI behind this one, in this round and in the next one.
+    // A key that has a value after a round begins another one, of which the C library makes four.
     let rounds = thread.rounds.get();
     thread.rounds.set(rounds + 1);
     if rounds < 2 && return_at_end(thread) {
@@ -133,8 +138,8 @@ fn both() -> Option<(&'static Thread, &'static Slot)> {
     (!active_call.is_null()).then(|| unsafe { (&*thread, &*active_call) })
 }
 
-/// The calling thread's cached call for a call like this one, if it has counted one before and is in no call, with the slot
-/// that says in which call it is.
+/// The calling thread's cached call for a call like this one, if it has counted one before and is
+/// in no call, with the slot that says in which call it is.
 #[inline(always)]
 pub fn cached_call(
     operation: Operation,
@@ -142,7 +147,8 @@ pub fn cached_call(
     spread: i32,
 ) -> Option<(&'static CachedCall, &'static Slot)> {
     let index = CachedCall::index(operation, comm, spread);
-    // PERF: each is on a page of its own, whose entry in the page table may have to come from memory first.
+    // PERF: each is on a page of its own, whose entry in the page table may have to come from
+    // memory first.
     prefetch::data(FIRST.cached(index));
     prefetch_state();
     let generation = HOT.generation()?;
@@ -159,7 +165,8 @@ pub fn cached_call(
     Some((cached, active_call))
 }
 
-/// The word for the call in the thread's slot, see [`active_call::CALL`]; `None` if it has no state of its own.
+/// The word for the call in the thread's slot, see [`active_call::CALL`]; `None` if it has no state
+/// of its own.
 fn own_call() -> Option<u64> {
     both().map(|(_, active_call)| own_value(&active_call.values[active_call::CALL]))
 }
@@ -174,7 +181,8 @@ pub fn is_inside() -> bool {
     own_call().is_some_and(|word| !active_call::is_outside(word))
 }
 
-/// Returns whether the thread is in a call whose frame lies around the one with this pointer, or is not known: one that lies below it was left.
+/// Returns whether the thread is in a call whose frame lies around the one with this pointer, or is
+/// not known: one that lies below it was left.
 pub fn is_inside_around(pointer: u64) -> bool {
     both().is_some_and(|(_, active_call)| {
         let frame = active_call::frame_of(own_value(&active_call.values[active_call::RETURNED]));
@@ -204,8 +212,8 @@ pub fn cached_call_while_off(
         .then_some((cached, active_call))
 }
 
-/// The calling thread's last poll with that identifier, of the `same` requests, if the next one need not be timed. The thread is
-/// inside of a call from now on.
+/// The calling thread's last poll with that identifier, of the `same` requests, if the next one
+/// need not be timed. The thread is inside of a call from now on.
 #[inline(always)]
 pub fn repeated_poll(id: &PollId, same: impl FnOnce(&Poll) -> bool) -> Option<(Inside, &'static Poll)> {
     let (thread, active_call) = both()?;
@@ -219,7 +227,8 @@ pub fn repeated_poll(id: &PollId, same: impl FnOnce(&Poll) -> bool) -> Option<(I
     Some((Inside { thread, active_call }, poll))
 }
 
-/// Asks for the thread's own words, and for where it says in which call it is if it is the first one.
+/// Asks for the thread's own words, and for where it says in which call it is if it is the first
+/// one.
 #[inline(always)]
 fn prefetch_state() {
     Segment::prefetch_first_slot();
@@ -253,7 +262,8 @@ impl Stretch {
     }
 }
 
-/// The first thread's state: at an address that the code knows, so that it can be asked for in advance.
+/// The first thread's state: at an address that the code knows, so that it can be asked for in
+/// advance.
 struct First(UnsafeCell<MaybeUninit<Thread>>);
 
 static FIRST: First = First(UnsafeCell::new(MaybeUninit::zeroed()));
@@ -307,8 +317,9 @@ impl Thread {
         };
         let thread = match FIRST.take() {
             Some(first) => {
-                // The thread that makes the first call began MPI, or waited until that was done. It has the state
-                // before the run begins if the profiler measures its own cost in it. It is in no stretch.
+                // The thread that makes the first call began MPI, or waited until that was done. It
+                // has the state before the run begins if the profiler measures its own cost in it.
+                // It is in no stretch.
                 let start = world.segment.header().start_ticks.load(Ordering::Relaxed);
                 let since = if start == 0 { clock::ticks().get() } else { start };
                 lives.values[lives::SINCE].store(since, Ordering::Relaxed);
@@ -317,7 +328,8 @@ impl Thread {
             None => Box::leak(memory::zeroed::<Thread>()?).as_mut_ptr(),
         };
         sampled_overhead::start(active_call);
-        // SAFETY: the place is a thread's; cached calls are none where they are zero, and the others are written.
+        // SAFETY: the place is a thread's; cached calls are none where they are zero, and the
+        // others are written.
         Some(unsafe {
             (&raw mut (*thread).active_call).write(active_call);
             (&raw mut (*thread).counters).write(counters);
@@ -386,7 +398,8 @@ impl Thread {
         cached.is_of(generation, operation, comm).then_some(cached)
     }
 
-    /// The cached call of an operation on the communicator of that number; `spread` as for [`Thread::cache`].
+    /// The cached call of an operation on the communicator of that number; `spread` as for
+    /// [`Thread::cache`].
     #[inline(always)]
     pub fn cached_by_id(&self, operation: Operation, communicator: CommId, spread: i32) -> &CachedCall {
         let cached = &self.cached[CachedCall::index_by_id(operation, communicator, spread)];
@@ -398,8 +411,8 @@ impl Thread {
         cached
     }
 
-    /// The cached call with that number. It may be another one's by now, or another thread's number may have led here: who
-    /// uses it compares its key.
+    /// The cached call with that number. It may be another one's by now, or another thread's number
+    /// may have led here: who uses it compares its key.
     #[inline(always)]
     pub fn cached_by_number(&self, number: u8) -> &CachedCall {
         const { assert!(KEPT == 1 << u8::BITS) };
@@ -484,8 +497,8 @@ impl Inside {
         Some(Inside { thread, active_call })
     }
 
-    /// Publishes the call that the thread is in, when it began, from where it is made, and with whom it communicates, see
-    /// [`mpisee_profile::segment::awaited`].
+    /// Publishes the call that the thread is in, when it began, from where it is made, and with
+    /// whom it communicates, see [`mpisee_profile::segment::awaited`].
     #[inline]
     pub fn publish(
         &self,
@@ -496,7 +509,8 @@ impl Inside {
         ends: u64,
     ) {
         let values = &self.active_call.values;
-        // A reader that sees the new tick sees the old call cleared; one that sees the new call sees its tick.
+        // A reader that sees the new tick sees the old call cleared; one that sees the new call
+        // sees its tick.
         values[active_call::SINCE].store(since.get(), Ordering::Release);
         values[active_call::RETURNED].store(active_call::frame(from.frame), Ordering::Relaxed);
         values[active_call::RETURNS_TO].store(from.caller, Ordering::Relaxed);
@@ -543,10 +557,11 @@ impl Inside {
             world::not_seen(NotSeen::EndingThread);
             return None;
         }
-        // The main thread's local storage ends before the destructors of a C++ program, which may still call
-        // MPI; it keeps its state, which nobody could take over anyway.
+        // The main thread's local storage ends before the destructors of a C++ program, which may
+        // still call MPI; it keeps its state, which nobody could take over anyway.
         let ends = !is_main_thread();
-        // The C library ends a program in which it has no memory to note what is called when a thread ends.
+        // The C library ends a program in which it has no memory to note what is called when a
+        // thread ends.
         let has_room = !ends || memory::is_left_to_all(LEASE_BYTES);
         let idle = || IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let thread = if has_room { idle().or_else(|| Thread::new(world)) } else { None };
@@ -569,10 +584,10 @@ impl Inside {
     }
 }
 
-/// Returns whether the thread is in no call in spite of what its slot says. Either somebody asks it to look for a request, which it
-/// follows, or the recorded call in progress was abandoned, as by a longjmp out of an error handler. If it still
-/// runs, the new call is nested in it: made by the MPI library, or by a callback of the program, whose calls are in no
-/// table.
+/// Returns whether the thread is in no call in spite of what its slot says. Either somebody asks it
+/// to look for a request, which it follows, or the recorded call in progress was abandoned, as by a
+/// longjmp out of an error handler. If it still runs, the new call is nested in it: made by the MPI
+/// library, or by a callback of the program, whose calls are in no table.
 #[cold]
 #[inline(never)]
 fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
@@ -582,7 +597,8 @@ fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
     }
     let [frame, returns_to] =
         [active_call::RETURNED, active_call::RETURNS_TO].map(|at| own_value(&active_call.values[at]));
-    // Of a call that is not published, as while recording is off, the slot may have the frame of an earlier one.
+    // Of a call that is not published, as while recording is off, the slot may have the frame of an
+    // earlier one.
     let frame = active_call::call_of(word).and(active_call::frame_of(frame));
     let earlier = frame.map(|frame| CalledFrom { frame, caller: returns_to });
     let nesting = match stack::nesting(earlier) {
@@ -603,8 +619,8 @@ fn left_the_last_call(word: u64, active_call: &Slot) -> bool {
     nesting == Nesting::Left
 }
 
-/// Returns whether what is nested in a call comes from a copy or delete function of the program: to make or free a
-/// communicator the MPI libraries make no call through an exported name.
+/// Returns whether what is nested in a call comes from a copy or delete function of the program: to
+/// make or free a communicator the MPI libraries make no call through an exported name.
 fn runs_callbacks(call: Option<active_call::CurrentFunction>) -> bool {
     use mpisee_profile::Operation::{CommDisconnect, CommDup, CommDupWithInfo, CommFree, CommIdup};
     let operations = [CommDup, CommDupWithInfo, CommIdup, CommFree, CommDisconnect];

@@ -1,5 +1,6 @@
-//! MPI's own variables (`--mpi-t`): performance variables are read where regions begin and end, and when an agent asks; what they counted since the
-//! last reading goes to the region in which the program was.
+//! MPI's own variables (`--mpi-t`): performance variables are read where regions begin and end, and
+//! when an agent asks; what they counted since the last reading goes to the region in which the
+//! program was.
 //!
 //! Without the option MPI is not asked for anything.
 
@@ -61,7 +62,8 @@ struct Watched {
     last: Last,
 }
 
-// SAFETY: the index and the slots of its counters live as long as the process, and who holds the lock uses them alone.
+// SAFETY: the index and the slots of its counters live as long as the process, and who holds the
+// lock uses them alone.
 unsafe impl Send for Watched {}
 
 /// The cause of a reading.
@@ -195,7 +197,8 @@ pub fn end() {
     tool::finalize();
 }
 
-/// The descriptions for `run.json` of the variables that were read, and of control variables; known at the end.
+/// The descriptions for `run.json` of the variables that were read, and of control variables; known
+/// at the end.
 static INFOS: Mutex<Vec<VariableInfo>> = Mutex::new(Vec::new());
 static CONTROL: Mutex<Vec<ControlInfo>> = Mutex::new(Vec::new());
 
@@ -207,7 +210,8 @@ pub fn notes() -> Vec<String> {
     NOTES.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// The variables that were read, and the control variables that are not at their defaults, for `run.json`.
+/// The variables that were read, and the control variables that are not at their defaults, for
+/// `run.json`.
 pub fn described() -> (Vec<VariableInfo>, Vec<ControlInfo>) {
     let infos = INFOS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     (infos, CONTROL.lock().unwrap_or_else(PoisonError::into_inner).clone())
@@ -310,7 +314,8 @@ impl Watched {
     }
 }
 
-/// One number of a variable that may have several values, as for each process of a communicator; `None` where they make none.
+/// One number of a variable that may have several values, as for each process of a communicator;
+/// `None` where they make none.
 fn combined(class: &str, element: Element, words: &[u64]) -> Option<VariableValue> {
     let numbers = |count: usize| (0..count).map(|at| element.number(words, at));
     let count = words.len();
@@ -329,7 +334,8 @@ fn combined(class: &str, element: Element, words: &[u64]) -> Option<VariableValu
     }
 }
 
-/// Returns whether variables of a class grow, so that the difference of two readings is what was counted.
+/// Returns whether variables of a class grow, so that the difference of two readings is what was
+/// counted.
 fn grows(class: &str) -> bool {
     matches!(class, "counter" | "aggregate" | "timer")
 }
@@ -398,7 +404,8 @@ fn can_be_read(components: Option<&Components>, name: &str) -> bool {
     components.is_some_and(|components| !components.are_without(name))
 }
 
-/// The control variables that the environment or a file of parameters sets. MPI tells neither defaults nor where a value is from.
+/// The control variables that the environment or a file of parameters sets. MPI tells neither
+/// defaults nor where a value is from.
 fn set_from_outside(values: &BTreeMap<String, String>) -> Vec<ControlInfo> {
     let in_files = values.get("mca_base_param_files").map(|files| names_in_files(files)).unwrap_or_default();
     let found = values.iter().filter(|(name, _)| !is_of_launcher(name)).filter_map(|(name, value)| {

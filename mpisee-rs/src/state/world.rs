@@ -1,4 +1,5 @@
-//! The facts of the run that are set once, when MPI is initialised, and the segment to which everything is counted.
+//! The facts of the run that are set once, when MPI is initialised, and the segment to which
+//! everything is counted.
 //!
 //! Code that needs them takes a [`World`]; only the layers above get the one of this process.
 
@@ -14,7 +15,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The processes of one `MPI_COMM_WORLD`, or of the sessions of a program without one, as this process sees them.
+/// The processes of one `MPI_COMM_WORLD`, or of the sessions of a program without one, as this
+/// process sees them.
 pub struct World {
     pub options: Options,
     pub predefined: Predefined,
@@ -39,13 +41,15 @@ pub struct World {
 }
 
 impl World {
-    /// The command that makes a profile of what this run leaves on the node, and of no other run: its process is named.
+    /// The command that makes a profile of what this run leaves on the node, and of no other run:
+    /// its process is named.
     pub fn recover_command(&self) -> String {
         recover_command(&[std::process::id()], &self.options.segments)
     }
 }
 
-/// The command that makes profiles of the runs of these processes, of those that left segments in the folder.
+/// The command that makes profiles of the runs of these processes, of those that left segments in
+/// the folder.
 pub fn recover_command(processes: &[u32], folder: &Path) -> String {
     let only: String = processes.iter().map(|pid| format!(" --only {pid}")).collect();
     format!("mpisee-through recover{only} {}", shell_path(folder))

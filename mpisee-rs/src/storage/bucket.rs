@@ -9,12 +9,13 @@ use std::mem::MaybeUninit;
 /// Entries of a bucket.
 pub const WAYS: usize = if cfg!(loom) { 2 } else { 4 };
 
-/// A bucket. Functions take the number of a way modulo [`WAYS`], so that a slot of the overflow is one, too.
+/// A bucket. Functions take the number of a way modulo [`WAYS`], so that a slot of the overflow is
+/// one, too.
 #[repr(C, align(64))]
 pub struct Bucket<V> {
     pub keys: [AtomicU64; WAYS],
-    /// Version of the entry: grows by two with each write or removal; odd while one of several threads changes the
-    /// entry.
+    /// Version of the entry: grows by two with each write or removal; odd while one of several
+    /// threads changes the entry.
     pub writes: [AtomicU32; WAYS],
     pub values: [UnsafeCell<MaybeUninit<V>>; WAYS],
 }
@@ -27,7 +28,8 @@ impl<V: Copy> Entry<V> {
     /// The value; while the handle is in use it is that of the handle.
     #[inline]
     pub fn value(&self) -> V {
-        // SAFETY: the key was seen with acquire ordering, so the value written before it is complete.
+        // SAFETY: the key was seen with acquire ordering, so the value written before it is
+        // complete.
         self.0.with(|value| unsafe { (*value).assume_init_read() })
     }
 }
@@ -73,7 +75,8 @@ impl<V: Copy> Bucket<V> {
         Entry(&self.values[way % WAYS]).value()
     }
 
-    /// Claims the entry if its version is still `writes`; with several threads the version is odd meanwhile.
+    /// Claims the entry if its version is still `writes`; with several threads the version is odd
+    /// meanwhile.
     #[inline]
     pub fn claim(&self, way: usize, writes: u32, shared: bool) -> bool {
         let count = &self.writes[way % WAYS];
@@ -102,12 +105,13 @@ impl<V: Copy> Bucket<V> {
         }
     }
 
-    /// Writes an entry that is the caller's: it was free and taken, or claimed while it had `writes`.
+    /// Writes an entry that is the caller's: it was free and taken, or claimed while it had
+    /// `writes`.
     #[inline(always)]
     pub fn write(&self, way: usize, key: u64, make: impl FnOnce() -> V, writes: u32) {
         let way = way % WAYS;
-        // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it: those that
-        // know the handle have yet to learn that it stands for this.
+        // SAFETY: no other thread writes the way, and none that follows the MPI standard reads it:
+        // those that know the handle have yet to learn that it stands for this.
         self.values[way].with_mut(|place| unsafe { (*place).write(make()) });
         self.writes[way].store(writes.wrapping_add(2), Ordering::Release);
         self.keys[way].store(key, Ordering::Release);

@@ -1,5 +1,6 @@
-//! Time in ticks: of the time-stamp counter where it is reliable, else nanoseconds of the monotonic clock. The length
-//! of a tick is computed at the end, from readings of both clocks at the start and at the end.
+//! Time in ticks: of the time-stamp counter where it is reliable, else nanoseconds of the monotonic
+//! clock. The length of a tick is computed at the end, from readings of both clocks at the start
+//! and at the end.
 
 use crate::storage::hot::HOT;
 use mpisee_profile::options::ClockChoice;
@@ -20,8 +21,8 @@ pub fn is_tsc() -> bool {
 
 /// Now.
 ///
-/// PERF: the counter is read without a fence. The call that is timed is an opaque function call of tens of
-/// nanoseconds at least, into which a reading can slip by a few instructions at most.
+/// PERF: the counter is read without a fence. The call that is timed is an opaque function call of
+/// tens of nanoseconds at least, into which a reading can slip by a few instructions at most.
 #[inline(always)]
 pub fn ticks() -> Ticks {
     Ticks::new(if HOT.use_counter.load(Ordering::Relaxed) { tsc::read() } else { monotonic_ns() })
@@ -73,7 +74,8 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Ticks since `start`; 0 if the clock went back, as it may where the counters of two cores differ slightly.
+/// Ticks since `start`; 0 if the clock went back, as it may where the counters of two cores differ
+/// slightly.
 #[inline(always)]
 pub fn since(start: Ticks) -> Ticks {
     between(start, ticks())
@@ -100,18 +102,20 @@ fn went_back(ticks: u64) -> Ticks {
     Ticks::ZERO
 }
 
-/// The state of the comparison of both clocks. A thread that finds it in use leaves the comparison to the next one.
+/// The state of the comparison of both clocks. A thread that finds it in use leaves the comparison
+/// to the next one.
 static COMPARISON: Mutex<Option<Comparison>> = Mutex::new(None);
 
-/// Begins to compare the clocks. The length of a tick is that between two moments around `MPI_Init`,
-/// by the kernel's clock.
+/// Begins to compare the clocks. The length of a tick is that between two moments around
+/// `MPI_Init`, by the kernel's clock.
 pub fn begin_comparison(before: Moment, start: Moment) {
     if let Ok(mut comparison) = COMPARISON.try_lock() {
         *comparison = Comparison::begin(before, start, Reading::now());
     }
 }
 
-/// Compares the clocks since the last comparison; `apart_ns` becomes the most by which they disagreed so far.
+/// Compares the clocks since the last comparison; `apart_ns` becomes the most by which they
+/// disagreed so far.
 pub fn compare(apart_ns: &AtomicU64) {
     let Ok(mut comparison) = COMPARISON.try_lock() else { return };
     let Some(comparison) = &mut *comparison else { return };
@@ -120,7 +124,8 @@ pub fn compare(apart_ns: &AtomicU64) {
     apart_ns.fetch_max(apart.max(back) as u64, Ordering::Relaxed);
 }
 
-/// A reading of both clocks: the monotonic clock showed the nanoseconds at some moment between the two ticks.
+/// A reading of both clocks: the monotonic clock showed the nanoseconds at some moment between the
+/// two ticks.
 #[derive(Clone, Copy)]
 struct Reading {
     before: Ticks,

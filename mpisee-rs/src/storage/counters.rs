@@ -36,8 +36,9 @@ impl Lasting {
 
 /// A set of counters with a single writer at a time.
 pub struct Counters {
-    /// Open addressing; key 0 is free. About half of the entries are taken at most. An index that was outgrown is
-    /// never freed, nor is the last one: a thread's counters live as long as the process.
+    /// Open addressing; key 0 is free. About half of the entries are taken at most. An index that
+    /// was outgrown is never freed, nor is the last one: a thread's counters live as long as the
+    /// process.
     index: Cell<&'static [Cell<Entry>]>,
     taken: Cell<usize>,
     chunk: Cell<Option<&'static ChunkHeader>>,
@@ -79,7 +80,8 @@ impl Counters {
         self.slot_or(key, || self.insert(segment, key, Lasting::of(key)))
     }
 
-    /// The slot with that key; what `make` returns, which calls [`Counters::insert`], if there is none.
+    /// The slot with that key; what `make` returns, which calls [`Counters::insert`], if there is
+    /// none.
     #[inline]
     pub fn slot_or(
         &self,
@@ -118,8 +120,8 @@ impl Counters {
         Some(slot)
     }
 
-    /// Drops keys of temporary communicators, which may be freed, and doubles the index if that is not enough. `None` if
-    /// there is no memory for that.
+    /// Drops keys of temporary communicators, which may be freed, and doubles the index if that is
+    /// not enough. `None` if there is no memory for that.
     fn make_room(&self) -> Option<()> {
         let index = self.index.get();
         let taken = index.iter().map(Cell::get).filter(|entry| entry.key != 0);
@@ -151,7 +153,8 @@ impl Counters {
         self.slot_with(segment, key, 0)
     }
 
-    /// The same, of a peer whose rank in the world readers find nowhere else, see [`peer::WORLD_RANK_PLUS_1`].
+    /// The same, of a peer whose rank in the world readers find nowhere else, see
+    /// [`peer::WORLD_RANK_PLUS_1`].
     fn slot_with(&self, segment: &Segment, key: SlotKey, world_rank_plus_1: u64) -> Option<&'static Slot> {
         let slots_of = |chunk: &ChunkHeader| {
             (chunk.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / SLOT_BYTES
@@ -171,7 +174,8 @@ impl Counters {
         let chunk = self.chunk.get()?;
         let used = chunk.used.load(Ordering::Relaxed);
         let offset = CHUNK_HEADER_BYTES + used as usize * SLOT_BYTES;
-        // SAFETY: the chunk has room for the slot, as just looked at; chunks are mapped, aligned and zero.
+        // SAFETY: the chunk has room for the slot, as just looked at; chunks are mapped, aligned
+        // and zero.
         let slot = unsafe { &*ptr::from_ref(chunk).cast::<u8>().add(offset).cast::<Slot>() };
         slot.key.store(key.0, Ordering::Relaxed);
         if world_rank_plus_1 > 0 {

@@ -1,8 +1,8 @@
-//! The frame of the function that makes a call: by it a reader outside of the process finds the call's place in the program, and
-//! the library the address to which the call returns.
+//! The frame of the function that makes a call: by it a reader outside of the process finds the
+//! call's place in the program, and the library the address to which the call returns.
 //!
-//! The library is built with frame pointers: each of its frames has, at the address in the frame pointer, that of its caller, and
-//! behind it the address to which it returns.
+//! The library is built with frame pointers: each of its frames has, at the address in the frame
+//! pointer, that of its caller, and behind it the address to which it returns.
 
 use std::ops::Range;
 
@@ -39,8 +39,9 @@ pub fn caller() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let returns_to;
-        // SAFETY: the library is compiled with frame pointers (see `pointer`), so that the function has a frame, and the word above the one to
-        // which its frame pointer points is its return address, which does not change before it returns.
+        // SAFETY: the library is compiled with frame pointers (see `pointer`), so that the function
+        // has a frame, and the word above the one to which its frame pointer points is its return
+        // address, which does not change before it returns.
         unsafe {
             std::arch::asm!("mov {}, [rbp + 8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
         }
@@ -49,7 +50,8 @@ pub fn caller() -> u64 {
     #[cfg(target_arch = "aarch64")]
     {
         let returns_to;
-        // SAFETY: the library is compiled with frame pointers, so that the word above the one to which x29 points is the return address.
+        // SAFETY: the library is compiled with frame pointers, so that the word above the one to
+        // which x29 points is the return address.
         unsafe {
             std::arch::asm!("ldr {}, [x29, #8]", out(reg) returns_to, options(pure, readonly, nostack, preserves_flags));
         }
@@ -104,10 +106,12 @@ pub struct ExportFrame {
 }
 
 impl ExportFrame {
-    /// From the frame pointer of a function of the library on, whose code is at the addresses `own`; `None` where that leads nowhere.
+    /// From the frame pointer of a function of the library on, whose code is at the addresses
+    /// `own`; `None` where that leads nowhere.
     ///
     /// # Safety
-    /// `pointer` is 0, or the frame pointer of a function of this library that has not returned on the calling thread.
+    /// `pointer` is 0, or the frame pointer of a function of this library that has not returned on
+    /// the calling thread.
     #[inline]
     pub unsafe fn leaving(pointer: u64, own: &Range<usize>) -> Option<ExportFrame> {
         let mut frame = pointer as usize as *const [usize; 2];
@@ -115,8 +119,9 @@ impl ExportFrame {
             if frame.is_null() || !frame.is_aligned() {
                 return None;
             }
-            // SAFETY: the caller's function has not returned, nor have those before it in the loop, as they return into this library: each
-            // frame is on this thread's stack and begins with these two words, since the library is built with frame pointers.
+            // SAFETY: the caller's function has not returned, nor have those before it in the loop,
+            // as they return into this library: each frame is on this thread's stack and begins
+            // with these two words, since the library is built with frame pointers.
             let [outer, returns_to] = unsafe { frame.read() };
             if !own.contains(&returns_to) {
                 let stack = frame.addr() + size_of::<[usize; 2]>();

@@ -1,5 +1,5 @@
-//! The state of the process that every recorded call reads, in one cache line: in a program that computes between its
-//! calls each cache line comes from memory.
+//! The state of the process that every recorded call reads, in one cache line: in a program that
+//! computes between its calls each cache line comes from memory.
 
 use mpisee_profile::{RegionId, Ticks};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -38,11 +38,13 @@ pub enum SiteMode {
     Together,
     /// By the address to which a call returns, which is the program's.
     OfProgram,
-    /// By the first address outside of this library, and of MPI's own Fortran bindings if there are any: found from frame to frame.
+    /// By the first address outside of this library, and of MPI's own Fortran bindings if there are
+    /// any: found from frame to frame.
     ByFrames,
 }
 
-/// Set beside the region if buffers may lie in a GPU's memory: where a call reads the region, it reads this.
+/// Set beside the region if buffers may lie in a GPU's memory: where a call reads the region, it
+/// reads this.
 const ASKS_DRIVER: u32 = 1 << 31;
 
 /// Bits of a time that no call takes.
@@ -70,8 +72,8 @@ pub static HOT: Hot = Hot {
 };
 
 impl Hot {
-    /// A number, never 0, that is another one whenever a handle may stand for another communicator than before, shifted past the
-    /// bits of an operation. `None` while calls are not counted.
+    /// A number, never 0, that is another one whenever a handle may stand for another communicator
+    /// than before, shifted past the bits of an operation. `None` while calls are not counted.
     #[inline(always)]
     pub fn generation(&self) -> Option<u64> {
         let generation = self.generation.load(Ordering::Relaxed);

@@ -1,17 +1,20 @@
 //! Functions of the C library that this library calls whatever else has their names.
 //!
-//! The names that ISO C does not reserve belong to the program: a simulation of birds may have a `flock()`. A definition
-//! of the program's is found before the C library's, from here, too, so that such a function would be called with the
-//! arguments of the C library's, or run in the middle of `MPI_Init`. The names that MPI uses itself no program can take;
-//! this library must not add others to them.
+//! The names that ISO C does not reserve belong to the program: a simulation of birds may have a
+//! `flock()`. A definition of the program's is found before the C library's, from here, too, so
+//! that such a function would be called with the arguments of the C library's, or run in the middle
+//! of `MPI_Init`. The names that MPI uses itself no program can take; this library must not add
+//! others to them.
 //!
-//! So it has a hidden function of each name, to which its calls, and those of Rust's library within it, are bound when it
-//! is linked. The function jumps to the address that the C library itself gives, which is looked up at the first call of
-//! any of them: that may come before this library's constructors.
+//! So it has a hidden function of each name, to which its calls, and those of Rust's library within
+//! it, are bound when it is linked. The function jumps to the address that the C library itself
+//! gives, which is looked up at the first call of any of them: that may come before this library's
+//! constructors.
 //!
-//! Not here are memory management, as a program may bring its own, which is to be used by all; `dlsym` and its like,
-//! which are needed to look up the rest; and `clock_gettime`, as it is called for each call of MPI, and by MPI as well. A
-//! test compares what is left with a list (`tests/tests/e2e/own_names.rs`).
+//! Not here are memory management, as a program may bring its own, which is to be used by all;
+//! `dlsym` and its like, which are needed to look up the rest; and `clock_gettime`, as it is called
+//! for each call of MPI, and by MPI as well. A test compares what is left with a list
+//! (`tests/tests/e2e/own_names.rs`).
 
 #![cfg(all(not(test), any(target_arch = "x86_64", target_arch = "aarch64")))]
 
@@ -37,7 +40,8 @@ unsafe extern "C" {
     static END: Function;
 }
 
-/// The hidden function `$name`, which jumps to the address in the table, and its place in the table.
+/// The hidden function `$name`, which jumps to the address in the table, and its place in the
+/// table.
 macro_rules! functions {
     ($($name:ident)*) => {
         global_asm!(
@@ -87,7 +91,8 @@ macro_rules! jump {
     };
 }
 
-/// To what looks the addresses up, with the place of that which is needed in a register that no call uses.
+/// To what looks the addresses up, with the place of that which is needed in a register that no
+/// call uses.
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump_at_first {
     ($name:expr) => {
@@ -125,7 +130,8 @@ macro_rules! jump_at_first {
     };
 }
 
-// Looks the addresses up and goes on to the one that is needed, with every register that may have an argument as it was.
+// Looks the addresses up and goes on to the one that is needed, with every register that may have
+// an argument as it was.
 #[cfg(target_arch = "x86_64")]
 global_asm!(
     ".pushsection .text.mpisee_libc,\"ax\",@progbits",
@@ -220,8 +226,9 @@ fn in_libc(name: &CStr) -> Option<*mut c_void> {
     Some(libc).filter(|libc| !libc.is_null()).and_then(in_library).or_else(|| in_library(libc::RTLD_NEXT))
 }
 
-/// The functions that older versions of the GNU C library lack: up to 2.29 that for the thread's number; up to 2.32 those for files
-/// are only to be linked statically, on top of others that take the version of the structure.
+/// The functions that older versions of the GNU C library lack: up to 2.29 that for the thread's
+/// number; up to 2.32 those for files are only to be linked statically, on top of others that take
+/// the version of the structure.
 fn by_version(name: &CStr) -> Option<*mut c_void> {
     const VERSION: c_int = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
     type Versioned<T> = unsafe extern "C" fn(c_int, T, *mut libc::stat) -> c_int;

@@ -1,6 +1,7 @@
-//! Allocation that survives running out of memory: a program may use up its limit and go on, and Rust's library ends the process when
-//! an allocation fails. So large buffers are allocated fallibly (`try_reserve`), and work of many small allocations begins only while
-//! memory is left, and is finished from a reserve.
+//! Allocation that survives running out of memory: a program may use up its limit and go on, and
+//! Rust's library ends the process when an allocation fails. So large buffers are allocated
+//! fallibly (`try_reserve`), and work of many small allocations begins only while memory is left,
+//! and is finished from a reserve.
 
 use mpisee_in_process::guards::errno;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -38,7 +39,8 @@ pub struct Zeros<T> {
 impl<T> Zeros<T> {
     /// Zeros for `count` values; `None` if there is no memory for them.
     ///
-    /// PERF: the C library's `calloc`, unlike its functions that align, touches nothing of a large piece.
+    /// PERF: the C library's `calloc`, unlike its functions that align, touches nothing of a large
+    /// piece.
     pub fn for_values(count: usize) -> Option<Zeros<T>> {
         const LINE: usize = 64;
         const { assert!(size_of::<T>() > 0 && align_of::<T>() <= LINE) };
@@ -68,7 +70,8 @@ impl<T> Drop for Zeros<T> {
     }
 }
 
-/// Returns whether there are `bytes` more: for what takes memory in many small pieces, each of which then finds some.
+/// Returns whether there are `bytes` more: for what takes memory in many small pieces, each of
+/// which then finds some.
 pub fn is_left(bytes: usize) -> bool {
     // PERF: asking takes longer than all else about a communicator.
     bytes <= LARGEST_PIECE && !ALLOCATOR.is_in_use() || is_left_to_all(bytes)
@@ -79,7 +82,8 @@ pub fn is_left_to_all(bytes: usize) -> bool {
     let Ok(layout) = Layout::array::<u8>(bytes.max(1)) else { return false };
     // Without memory it is set, and the program goes on.
     let _errno = errno::keep();
-    // SAFETY: the size is not zero. Unseen by the compiler, which leaves out memory that nobody uses.
+    // SAFETY: the size is not zero. Unseen by the compiler, which leaves out memory that nobody
+    // uses.
     let room = black_box(unsafe { System.alloc(layout) });
     if !room.is_null() {
         // SAFETY: it is from there, with this layout.
@@ -93,7 +97,8 @@ const RESERVE_BYTES: usize = 1 << 18;
 /// Bytes of a piece that the reserve gives at most: what is larger was asked for in advance.
 const LARGEST_PIECE: usize = 1 << 14;
 
-/// The C library's memory and, once there is none, a reserve for what was begun before that was known.
+/// The C library's memory and, once there is none, a reserve for what was begun before that was
+/// known.
 struct Allocator {
     reserve: UnsafeCell<[u128; RESERVE_BYTES / 16]>,
     /// Bytes of the reserve that were given out; they are not taken back.
@@ -145,14 +150,16 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
         if !self.has(place) {
             let _errno = errno::keep();
-            // SAFETY: `place` is from an allocator of this type with this layout, and not from the reserve: it is the C library's.
+            // SAFETY: `place` is from an allocator of this type with this layout, and not from the
+            // reserve: it is the C library's.
             unsafe { System.dealloc(place, layout) }
         }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let _errno = errno::keep();
-        // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this. The reserve is zero at first.
+        // SAFETY: the layout has a size, as `GlobalAlloc` demands of whoever calls this. The
+        // reserve is zero at first.
         let place = unsafe { System.alloc_zeroed(layout) };
         if place.is_null() { self.take(layout) } else { place }
     }
@@ -160,14 +167,15 @@ unsafe impl GlobalAlloc for Allocator {
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         let _errno = errno::keep();
         if !self.has(place) {
-            // SAFETY: `place` is from an allocator of this type with this layout, and not from the reserve: it is the C library's; `size`
-            // is not zero.
+            // SAFETY: `place` is from an allocator of this type with this layout, and not from the
+            // reserve: it is the C library's; `size` is not zero.
             let grown = unsafe { System.realloc(place, layout, size) };
             if !grown.is_null() {
                 return grown;
             }
         }
-        // SAFETY: the caller promises a size that makes a layout, and that as many bytes as the old one has are there.
+        // SAFETY: the caller promises a size that makes a layout, and that as many bytes as the old
+        // one has are there.
         unsafe {
             let grown = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !grown.is_null() {

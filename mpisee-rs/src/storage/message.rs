@@ -1,7 +1,8 @@
 //! Messages of the library: on stderr, each line with its name, never on the application's stdout.
 //!
-//! Printing never harms the program: where stderr was closed or replaced nothing is printed, and neither a pipe without a reader, or with one
-//! that does not read, nor a file beyond `RLIMIT_FSIZE` ends the program or delays it for long.
+//! Printing never harms the program: where stderr was closed or replaced nothing is printed, and
+//! neither a pipe without a reader, or with one that does not read, nor a file beyond
+//! `RLIMIT_FSIZE` ends the program or delays it for long.
 
 use mpisee_in_process::guards::{cancellation, errno, signals};
 use std::fmt::{Arguments, Write};
@@ -15,7 +16,8 @@ const PATIENCE_MS: i32 = 1000;
 /// Device and inode of stderr when the library was loaded.
 static STDERR: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Notes stderr as it is when the library is loaded: before the program can close it and open a file of its own.
+/// Notes stderr as it is when the library is loaded: before the program can close it and open a
+/// file of its own.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static NOTE_STDERR: extern "C" fn() = {
@@ -52,7 +54,8 @@ impl Write for Line {
     }
 }
 
-/// Writes one line. A stderr that is closed, replaced, or full for longer than a second gets nothing.
+/// Writes one line. A stderr that is closed, replaced, or full for longer than a second gets
+/// nothing.
 pub fn say(text: Arguments<'_>) {
     let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
     let mut line = Line(Vec::new());
@@ -80,7 +83,8 @@ fn is_ready() -> bool {
     unsafe { libc::poll(&raw mut poll, 1, PATIENCE_MS) > 0 && poll.revents & libc::POLLOUT != 0 }
 }
 
-/// Reports the first panic inside the profiler as one line; later ones are only counted as not seen.
+/// Reports the first panic inside the profiler as one line; later ones are only counted as not
+/// seen.
 pub fn announce_panics() {
     static SAID: AtomicBool = AtomicBool::new(false);
     std::panic::set_hook(Box::new(|panic| {

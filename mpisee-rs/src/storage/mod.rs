@@ -1,5 +1,5 @@
-//! Shared-memory segment, tables for several threads, clocks, messages to the user, and the C library's functions under
-//! names that no program can take. Nothing here depends on MPI.
+//! Shared-memory segment, tables for several threads, clocks, messages to the user, and the C
+//! library's functions under names that no program can take. Nothing here depends on MPI.
 
 pub mod bucket;
 pub mod clock;

@@ -16,7 +16,8 @@ pub unsafe trait Blank: Sized {
     fn blank() -> Self;
 }
 
-/// The first of `count` blank values, which are made for good if there are none; null if there is no memory for them.
+/// The first of `count` blank values, which are made for good if there are none; null if there is
+/// no memory for them.
 pub fn once<T: Blank>(place: &AtomicPtr<T>, count: usize) -> *mut T {
     let there = place.load(Ordering::Acquire);
     if there.is_null() { make_once(place, count) } else { there }

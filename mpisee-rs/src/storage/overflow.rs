@@ -1,10 +1,11 @@
-//! The entries of a [`Table`](super::table::Table) beyond its own levels, where a program has hundreds of requests open or a
-//! million.
+//! The entries of a [`Table`](super::table::Table) beyond its own levels, where a program has
+//! hundreds of requests open or a million.
 //!
-//! Entries are in a slab, which grows by what is open and no more: a slot that was freed is used again before a new one.
-//! An index finds their slots by the key. It has levels, each four times as large as the one before; a way of the index
-//! takes eight bytes, so that a level which is hardly used costs little. As in the table nothing moves and nothing is ever
-//! freed, so that readers need no protection.
+//! Entries are in a slab, which grows by what is open and no more: a slot that was freed is used
+//! again before a new one. An index finds their slots by the key. It has levels, each four times as
+//! large as the one before; a way of the index takes eight bytes, so that a level which is hardly
+//! used costs little. As in the table nothing moves and nothing is ever freed, so that readers need
+//! no protection.
 
 use crate::storage::bucket::{Bucket, WAYS, count};
 use crate::storage::once::{Blank, once};
@@ -29,15 +30,18 @@ pub struct Overflow<V> {
     /// The entries on each level of the index.
     on_level: [AtomicUsize; INDEX_LEVELS],
     chunks: [AtomicPtr<Bucket<V>>; CHUNKS],
-    /// A word for each slot of a chunk: the [`Position`] of an entry; of a free slot the next free one, plus 1, or 0.
+    /// A word for each slot of a chunk: the [`Position`] of an entry; of a free slot the next free
+    /// one, plus 1, or 0.
     words: [AtomicPtr<AtomicU32>; CHUNKS],
-    /// The first free slot, plus 1, below a count of its changes: a thread that was interrupted sees that it is another.
+    /// The first free slot, plus 1, below a count of its changes: a thread that was interrupted
+    /// sees that it is another.
     free: AtomicU64,
     /// Slots that were ever used.
     used: AtomicU32,
 }
 
-/// Ways of the index: for each entry the low half of its key above the number of its slot, plus 1; 0 where there is none.
+/// Ways of the index: for each entry the low half of its key above the number of its slot, plus 1;
+/// 0 where there is none.
 #[repr(C, align(64))]
 struct IndexBucket {
     ways: [AtomicU64; INDEX_WAYS],
@@ -81,7 +85,8 @@ unsafe impl Blank for AtomicU32 {
 impl<V: Copy + 'static> Overflow<V> {
     /// The bucket of a key's entry, and its slot.
     ///
-    /// PERF: the largest level has most of many entries, and after many none: levels without entries are skipped.
+    /// PERF: the largest level has most of many entries, and after many none: levels without
+    /// entries are skipped.
     pub fn find(&self, key: u64) -> Option<(&'static Bucket<V>, u32)> {
         let hash = hash(key);
         for level in (0..INDEX_LEVELS).rev() {
@@ -249,8 +254,9 @@ impl Position {
 
 /// The hash of a key.
 ///
-/// PERF: handles come in the order of their numbers, or of their addresses. Those of a few lines of the index follow each
-/// other, and so a program that goes through its requests in order finds the index in its cache.
+/// PERF: handles come in the order of their numbers, or of their addresses. Those of a few lines of
+/// the index follow each other, and so a program that goes through its requests in order finds the
+/// index in its cache.
 #[inline]
 fn hash(key: u64) -> usize {
     const LINES_IN_ORDER: u64 = 4;

@@ -1,7 +1,8 @@
 //! A lock whose waiters give up.
 //!
-//! The handler of a signal may leave a call by `siglongjmp` while this library holds a lock, which then is never given back. Signals
-//! are not blocked against that: one for the process would come to another thread instead, to whose stack the handler must not jump.
+//! The handler of a signal may leave a call by `siglongjmp` while this library holds a lock, which
+//! then is never given back. Signals are not blocked against that: one for the process would come
+//! to another thread instead, to whose stack the handler must not jump.
 
 use crate::storage::sync::wait_turn;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! Prefetches.
 //!
-//! In a program that computes between its calls, our data and the entries of the page table are in no cache, and most addresses are
-//! read from what was loaded before. Prefetching lets these misses overlap.
+//! In a program that computes between its calls, our data and the entries of the page table are in
+//! no cache, and most addresses are read from what was loaded before. Prefetching lets these misses
+//! overlap.
 
 /// Memory that will be read or written.
 #[inline(always)]

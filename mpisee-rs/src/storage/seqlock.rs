@@ -1,8 +1,10 @@
-//! A seqlock: updates of a slot behind a sequence number, so that concurrent readers see all of an update or none.
+//! A seqlock: updates of a slot behind a sequence number, so that concurrent readers see all of an
+//! update or none.
 
 use crate::storage::sync::{AtomicU64, Ordering, fence, own_value};
 
-/// Changes values of a slot so that a reader sees all changes or none: while they change `sequence` is odd.
+/// Changes values of a slot so that a reader sees all changes or none: while they change `sequence`
+/// is odd.
 #[inline]
 pub fn update(sequence: &AtomicU64, change: impl FnOnce()) {
     let before = own_value(sequence);

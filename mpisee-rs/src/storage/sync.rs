@@ -1,21 +1,23 @@
-//! Atomics and cells of the standard library, in one place: `tests/model` compiles the modules that use them with those
-//! of a model checker instead.
+//! Atomics and cells of the standard library, in one place: `tests/model` compiles the modules that
+//! use them with those of a model checker instead.
 
 use mpisee_in_process::guards::cancellation;
 pub use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
-/// Turns for which [`wait_turn`] keeps its core, and those for which it offers it to threads of its own priority.
+/// Turns for which [`wait_turn`] keeps its core, and those for which it offers it to threads of its
+/// own priority.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 4;
 /// Its pauses from then on, each twice as long as the one before, up to the last one.
 const FIRST_PAUSE: Duration = Duration::from_micros(10);
 const DOUBLINGS: u32 = 6;
 
-/// Waits for what another thread does in a few instructions, in a loop that counts its turns from 0.
+/// Waits for what another thread does in a few instructions, in a loop that counts its turns from
+/// 0.
 ///
-/// The other thread may have no core. If this one has a real-time priority, and the core on which the other one ran, the other one goes
-/// on only while this one sleeps.
+/// The other thread may have no core. If this one has a real-time priority, and the core on which
+/// the other one ran, the other one goes on only while this one sleeps.
 #[cold]
 #[inline(never)]
 pub fn wait_turn(turn: u32) {

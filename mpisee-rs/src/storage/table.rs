@@ -1,9 +1,10 @@
 //! A lock-free hash table, keyed by MPI handles.
 //!
-//! A level is an array of buckets, a bucket is a cache line of four keys beside its values. A look-up reads
-//! the whole bucket of each level, so that an entry is removed by clearing its key, with nothing left behind.
-//! When a bucket is full the entry goes to the next level, which is eight times as large, and from the last one to
-//! [`Overflow`]. Nothing moves and no level is ever freed, so that readers need no protection.
+//! A level is an array of buckets, a bucket is a cache line of four keys beside its values. A
+//! look-up reads the whole bucket of each level, so that an entry is removed by clearing its key,
+//! with nothing left behind. When a bucket is full the entry goes to the next level, which is eight
+//! times as large, and from the last one to [`Overflow`]. Nothing moves and no level is ever freed,
+//! so that readers need no protection.
 
 use crate::storage::bucket::{Bucket, Entry, WAYS, count};
 use crate::storage::once::once;
@@ -46,8 +47,9 @@ pub struct EntryRef<V: 'static> {
     writes: u32,
 }
 
-// SAFETY: a value is written by the thread that has made the key BUSY or claimed the version, or by the only thread. It is
-// read by those that know the handle, which the program has handed from one to the other.
+// SAFETY: a value is written by the thread that has made the key BUSY or claimed the version, or by
+// the only thread. It is read by those that know the handle, which the program has handed from one
+// to the other.
 unsafe impl<V: Send> Sync for Table<V> {}
 
 impl<V: Copy + 'static> Table<V> {
@@ -115,8 +117,8 @@ impl<V: Copy + 'static> Table<V> {
         Some(EntryRef { bucket, way: way as u32, writes })
     }
 
-    /// The value of a found entry. With several threads it may be that of a newer entry as soon as MPI may have reused
-    /// the handle.
+    /// The value of a found entry. With several threads it may be that of a newer entry as soon as
+    /// MPI may have reused the handle.
     #[inline]
     pub fn value(&self, found: &EntryRef<V>) -> V {
         found.bucket.value(found.way as usize)
@@ -156,8 +158,8 @@ impl<V: Copy + 'static> Table<V> {
         unsafe { self.overflow.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Sets the value at `key`, replacing an existing entry: MPI has reused the handle, so its old object is gone.
-    /// False if there is no room.
+    /// Sets the value at `key`, replacing an existing entry: MPI has reused the handle, so its old
+    /// object is gone. False if there is no room.
     #[inline]
     pub fn insert(&self, key: u64, value: V) -> bool {
         self.insert_with(key, || value)
@@ -165,15 +167,15 @@ impl<V: Copy + 'static> Table<V> {
 
     /// Sets the value at `key` to what `make` returns.
     ///
-    /// PERF: constructs the value in place. Copying a value that was just written field by field, in larger pieces,
-    /// would stall on store forwarding.
+    /// PERF: constructs the value in place. Copying a value that was just written field by field,
+    /// in larger pieces, would stall on store forwarding.
     #[inline(always)]
     pub fn insert_with(&self, key: u64, make: impl FnOnce() -> V) -> bool {
         self.insert_or(key, make, |value| self.replace_or_insert(key, value))
     }
 
-    /// Adds an entry for a key that has none. Returns false, and changes nothing, if the key is there, several threads share
-    /// the table, or memory is short.
+    /// Adds an entry for a key that has none. Returns false, and changes nothing, if the key is
+    /// there, several threads share the table, or memory is short.
     ///
     /// PERF: constructs the value in place, as above.
     #[inline(always)]
@@ -203,7 +205,8 @@ impl<V: Copy + 'static> Table<V> {
         true
     }
 
-    /// As [`Table::insert_with`], but where there is an entry at `key` already, `again` decides what to do with the value.
+    /// As [`Table::insert_with`], but where there is an entry at `key` already, `again` decides
+    /// what to do with the value.
     #[inline(always)]
     pub fn insert_or(&self, key: u64, make: impl FnOnce() -> V, again: impl FnOnce(V) -> bool) -> bool {
         let mut free = None;
@@ -230,7 +233,8 @@ impl<V: Copy + 'static> Table<V> {
         }
     }
 
-    /// As [`Table::insert_new`], for a key that is on no level; false if it is in the overflow, or there is no room.
+    /// As [`Table::insert_new`], for a key that is on no level; false if it is in the overflow, or
+    /// there is no room.
     #[inline(never)]
     fn insert_beyond(&self, key: u64, value: V) -> bool {
         !self.is_in_overflow(key) && self.insert_free(key, value)
@@ -246,7 +250,8 @@ impl<V: Copy + 'static> Table<V> {
         let mut turn = 0;
         while let Some((bucket, way)) = self.place(key) {
             let writes = bucket.writes[way % WAYS].load(Ordering::Acquire);
-            // If another thread has removed the entry since the look-up, the version may be that of its successor.
+            // If another thread has removed the entry since the look-up, the version may be that of
+            // its successor.
             if bucket.has(way, key) && bucket.claim(way, writes, self.is_shared()) {
                 self.note_change();
                 bucket.write(way, key, || value, writes);
@@ -298,7 +303,8 @@ impl<V: Copy + 'static> Table<V> {
     /// Returns whether there is no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // In this order: where others insert and remove meanwhile, no entry of the caller's is overlooked.
+        // In this order: where others insert and remove meanwhile, no entry of the caller's is
+        // overlooked.
         let removed = self.removed.load(Ordering::Acquire);
         self.inserted.load(Ordering::Relaxed) == removed
     }
@@ -334,7 +340,8 @@ impl<V: Copy + 'static> Table<V> {
         !self.is_shared() || key.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Removes what was found, unless its handle was given out again since and stands for something new.
+    /// Removes what was found, unless its handle was given out again since and stands for something
+    /// new.
     #[inline]
     pub fn remove_found(&self, found: &EntryRef<V>) {
         if self.claim(found) {
@@ -494,7 +501,8 @@ mod tests {
             table.insert(7, 1);
             let found = table.find(7).unwrap();
             let (bucket, way) = (found.bucket, found.way as usize);
-            // The thread that has claimed the entry loses its core, before it takes the key away or after that.
+            // The thread that has claimed the entry loses its core, before it takes the key away or
+            // after that.
             assert!(table.claim(&found));
             let take_away = || bucket.keys[way].store(0, Ordering::Release);
             if is_removed {

@@ -1,8 +1,10 @@
-//! The calling thread's own words: where its state is, where it says in which call it is, and since when a call is measured.
+//! The calling thread's own words: where its state is, where it says in which call it is, and since
+//! when a call is measured.
 //!
-//! PERF: a library finds a `thread_local!` by a call of the dynamic linker's, which is a tenth of what an ordinary
-//! call costs, and may take the loader's lock. Rust has no other way yet (`-Z tls-model=initial-exec`), so that the assembler says it: a
-//! place at a fixed distance from the thread's own block, which the linker fills in when it loads the library.
+//! PERF: a library finds a `thread_local!` by a call of the dynamic linker's, which is a tenth of
+//! what an ordinary call costs, and may take the loader's lock. Rust has no other way yet (`-Z
+//! tls-model=initial-exec`), so that the assembler says it: a place at a fixed distance from the
+//! thread's own block, which the linker fills in when it loads the library.
 
 #[cfg(target_arch = "x86_64")]
 pub use of_linker::{both, get, locate, sampled_since, set, set_sampled_since};
@@ -32,7 +34,8 @@ mod of_linker {
     #[inline(always)]
     pub fn get<T>() -> *const T {
         let pointer;
-        // SAFETY: reads the calling thread's own eight bytes, zero at first; the offset comes from the linker.
+        // SAFETY: reads the calling thread's own eight bytes, zero at first; the offset comes from
+        // the linker.
         unsafe {
             asm!(
                 "mov {pointer}, qword ptr [rip + mpisee_current@GOTTPOFF]",
@@ -46,12 +49,13 @@ mod of_linker {
 
     /// The state, and the slot of the call in progress, which is null without one.
     ///
-    /// PERF: the call has read the cache line that has the offset already; the linker's table would be one more.
+    /// PERF: the call has read the cache line that has the offset already; the linker's table would
+    /// be one more.
     #[inline(always)]
     pub fn both<T>() -> (*const T, *const Slot) {
         let (thread, active_call);
-        // SAFETY: reads the calling thread's own words at the offset that `locate` has stored; while calls are counted, one
-        // has been stored.
+        // SAFETY: reads the calling thread's own words at the offset that `locate` has stored;
+        // while calls are counted, one has been stored.
         unsafe {
             asm!(
                 "mov {thread}, qword ptr fs:[{offset}]",
@@ -85,7 +89,8 @@ mod of_linker {
     #[inline(always)]
     pub fn sampled_since() -> u64 {
         let ticks;
-        // SAFETY: reads the calling thread's own word at the offset that `locate` has stored before any call is measured.
+        // SAFETY: reads the calling thread's own word at the offset that `locate` has stored before
+        // any call is measured.
         unsafe {
             asm!(
                 "mov {ticks}, qword ptr fs:[{offset} + 16]",
@@ -102,7 +107,8 @@ mod of_linker {
     /// PERF: on the cache line that `both` has read, so that measuring takes no further one.
     #[inline(always)]
     pub fn set_sampled_since(ticks: u64) {
-        // SAFETY: the word is this thread's own, at the offset that was found for all threads; nobody else writes it.
+        // SAFETY: the word is this thread's own, at the offset that was found for all threads;
+        // nobody else writes it.
         unsafe {
             asm!(
                 "mov qword ptr fs:[{offset} + 16], {ticks}",

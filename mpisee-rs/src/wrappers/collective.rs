@@ -77,8 +77,8 @@ pub unsafe fn start_collective(
     code
 }
 
-/// Creates a persistent collective operation on `comm`: the creating call counts no bytes, each start counts those of
-/// `volume`.
+/// Creates a persistent collective operation on `comm`: the creating call counts no bytes, each
+/// start counts those of `volume`.
 ///
 /// # Safety
 /// As for [`start_collective`].

@@ -1,7 +1,7 @@
 //! Creation, naming and destruction of communicators (MPI 4.1, chapters 7 and 8).
 //!
-//! A call that is collective over a communicator is numbered there before it is made, also while recording is off: ranks
-//! may differ in that, and a call may fail on some of them.
+//! A call that is collective over a communicator is numbered there before it is made, also while
+//! recording is off: ranks may differ in that, and a call may fail on some of them.
 
 use crate::mpi::abi::{Comm, Raw, Request, constant};
 use crate::mpi::argument::{HandlePtr, Text};
@@ -26,8 +26,8 @@ pub fn number_of(communicator: Option<&Communicator>) -> CommId {
 /// A call that creates a communicator and is collective over its parent.
 ///
 /// # Safety
-/// The arguments are those of the application's call, which stores the communicator at `new`, and `make` makes it; so
-/// for every function here.
+/// The arguments are those of the application's call, which stores the communicator at `new`, and
+/// `make` makes it; so for every function here.
 pub unsafe fn create(
     operation: Operation,
     parent: Raw<Comm>,
@@ -67,7 +67,8 @@ unsafe fn create_as(
     }
 }
 
-/// A call that creates a communicator and is collective over `parent`; `enter` enters what it created.
+/// A call that creates a communicator and is collective over `parent`; `enter` enters what it
+/// created.
 ///
 /// # Safety
 /// See [`create`].
@@ -85,7 +86,8 @@ pub unsafe fn create_on(
         // A child of an unknown parent has no name: calls on it count as not seen, too.
         let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, operation, ticks);
-        // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there is none.
+        // SAFETY: a call that succeeded has stored a communicator, or `MPI_COMM_NULL` where there
+        // is none.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             enter(recorder, comm, parent, numbered);
         }
@@ -105,8 +107,8 @@ pub unsafe fn created(world: &World, code: c_int, new: HandlePtr<Comm>) -> Optio
     Some(unsafe { new.handle() }).filter(|&comm| comm != world.predefined.comm_null)
 }
 
-/// `MPI_Comm_create_group` is collective over the new communicator alone, which is named by its members and the tag:
-/// threads may make several of one parent at once, with different tags.
+/// `MPI_Comm_create_group` is collective over the new communicator alone, which is named by its
+/// members and the tag: threads may make several of one parent at once, with different tags.
 ///
 /// # Safety
 /// See [`create`].
@@ -123,7 +125,8 @@ pub unsafe fn comm_create_group(
         let world = recorder.world;
         let Some(parent) = &parent else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(parent.id, Operation::CommCreateGroup, ticks);
-        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.
+        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle
+        // there.
         if let Some(comm) = unsafe { created(world, code, new) } {
             let kind = CreationKind::by(Operation::CommCreateGroup);
             naming::enter_by_members(world, comm, Some(parent), kind, &tag.to_ne_bytes());
@@ -163,8 +166,8 @@ pub unsafe fn start_duplicate(
     code
 }
 
-/// `MPIX_Comm_shrink`: a communicator of the surviving processes, numbered by how often the parent was shrunk, since
-/// other creating calls may fail on some of them and be repeated.
+/// `MPIX_Comm_shrink`: a communicator of the surviving processes, numbered by how often the parent
+/// was shrunk, since other creating calls may fail on some of them and be repeated.
 ///
 /// # Safety
 /// See [`create`].
@@ -187,8 +190,8 @@ pub unsafe fn free(operation: Operation, comm: HandlePtr<Comm>, make: impl FnOnc
     if !process::is_tracking() || comm.is_null() {
         return make();
     }
-    // Removed before the call: as soon as it returns, MPI may give the handle to another thread. A call from
-    // inside MPI, as a delete callback makes, frees the communicator, too.
+    // Removed before the call: as soon as it returns, MPI may give the handle to another thread. A
+    // call from inside MPI, as a delete callback makes, frees the communicator, too.
     // SAFETY: the communicator is valid, the caller says.
     let handle = unsafe { comm.handle() };
     if world::world().is_some_and(|world| handle == world.predefined.comm_null) {

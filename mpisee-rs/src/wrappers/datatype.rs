@@ -9,7 +9,8 @@ use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// `MPI_Type_free` (MPI 4.1, 5.1.9): other threads may be in calls that use the datatype. It counts nothing.
+/// `MPI_Type_free` (MPI 4.1, 5.1.9): other threads may be in calls that use the datatype. It counts
+/// nothing.
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it.

@@ -14,7 +14,8 @@ impl<H: FromFortran> Handles<H> {
     /// A call that creates a handle on `comm` and stores it at `new`; only its time is counted.
     ///
     /// # Safety
-    /// The arguments are those of the application's call, and `make` makes it; so for every function here.
+    /// The arguments are those of the application's call, and `make` makes it; so for every
+    /// function here.
     pub unsafe fn create(
         &self,
         operation: Operation,
@@ -52,8 +53,8 @@ impl<H: FromFortran> Handles<H> {
         if !process::is_tracking() || handle.is_null() {
             return make();
         }
-        // Removed before the call: as soon as it returns, MPI may give the handle to another thread. A call from
-        // inside MPI, as a delete callback makes, frees the handle, too.
+        // Removed before the call: as soon as it returns, MPI may give the handle to another
+        // thread. A call from inside MPI, as a delete callback makes, frees the handle, too.
         // SAFETY: the handle is valid, the caller says.
         let key = abi::bits(unsafe { handle.handle() });
         let communicator = self.communicators.remove(key);

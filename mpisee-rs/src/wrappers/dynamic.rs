@@ -1,8 +1,9 @@
-//! Processes of other worlds (MPI 4.1, chapter 11): spawned by this world, its spawners, or connected to it.
+//! Processes of other worlds (MPI 4.1, chapter 11): spawned by this world, its spawners, or
+//! connected to it.
 //!
-//! Each world has a profile of its own. The name of a new intercommunicator is below the communicator over which this side
-//! made the call, `W_p1`, and the processes that were spawned have it as `P`. Where both sides turn out to be of one world,
-//! it is named by its members.
+//! Each world has a profile of its own. The name of a new intercommunicator is below the
+//! communicator over which this side made the call, `W_p1`, and the processes that were spawned
+//! have it as `P`. Where both sides turn out to be of one world, it is named by its members.
 
 use super::creation::create_on;
 use crate::generated::pmpi;
@@ -20,7 +21,8 @@ use std::mem::MaybeUninit;
 /// A call that makes an intercommunicator with processes of another world, collective over `comm`.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function here.
+/// The arguments are those of the application's call, and `make` makes it; so for every function
+/// here.
 pub unsafe fn meet(
     operation: Operation,
     comm: Raw<Comm>,

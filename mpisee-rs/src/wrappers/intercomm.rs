@@ -11,8 +11,9 @@ use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
 use std::ffi::c_int;
 
-/// `MPI_Intercomm_create`. Only the leaders have the peer communicator, and no member of one group learns what the other was
-/// made of: the name is by the members of both groups and the tag. Its row is on the local communicator.
+/// `MPI_Intercomm_create`. Only the leaders have the peer communicator, and no member of one group
+/// learns what the other was made of: the name is by the members of both groups and the tag. Its
+/// row is on the local communicator.
 ///
 /// # Safety
 /// The arguments are those of the application's call, and `make` makes it.
@@ -31,7 +32,8 @@ pub unsafe fn intercomm_create(
     call.record(|recorder| {
         let Some(own) = &own else { return world::not_seen(NotSeen::UnknownCommunicator) };
         recorder.count_time(own.id, operation, ticks);
-        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.
+        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle
+        // there.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // Elsewhere the peer communicator is not significant.
             let is_leader = leader == own.rank.to_mpi();

@@ -1,5 +1,5 @@
-//! Files (MPI 4.1, chapter 14), on the communicator on which they were opened. How much was read or written is
-//! in the status, also when the application ignores it.
+//! Files (MPI 4.1, chapter 14), on the communicator on which they were opened. How much was read or
+//! written is in the status, also when the application ignores it.
 
 use crate::mpi::abi::{Comm, File, Raw, Request, Status, read_status, received_bytes};
 use crate::mpi::argument::HandlePtr;
@@ -13,7 +13,8 @@ use std::ffi::c_int;
 /// `MPI_File_open`.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function
+/// below.
 pub unsafe fn open_file(
     operation: Operation,
     comm: Raw<Comm>,
@@ -61,7 +62,8 @@ pub unsafe fn transfer(
     unsafe { record_call_with_status(operation, |_| FILES.communicator_of(file), status, make, note) }
 }
 
-/// A read or write that goes on after the call, as `request`. Until it is complete it is classed by `block`.
+/// A read or write that goes on after the call, as `request`. Until it is complete it is classed by
+/// `block`.
 ///
 /// # Safety
 /// See [`open_file`].

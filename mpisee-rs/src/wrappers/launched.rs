@@ -1,5 +1,6 @@
-//! The program that the launcher became, if it ends without having called `MPI_Init`: there is no profile, and one line
-//! says why, or where the counts of processes are that ended before they could write one.
+//! The program that the launcher became, if it ends without having called `MPI_Init`: there is no
+//! profile, and one line says why, or where the counts of processes are that ended before they
+//! could write one.
 
 use crate::binaries::objects;
 use crate::generated::pmpi;
@@ -30,7 +31,8 @@ const NCCL: &[u8] = b"libmpisee_nccl.";
 
 /// The process that the launcher became, this one or an ancestor of it; 0 if that is unknown.
 static PROGRAM: AtomicU32 = AtomicU32::new(0);
-/// Page faults, when the library was loaded, of children that the process had waited for: the launcher has some.
+/// Page faults, when the library was loaded, of children that the process had waited for: the
+/// launcher has some.
 static CHILDRENS_FAULTS: AtomicI64 = AtomicI64::new(0);
 /// True if MPI was initialised, or at least tried to be.
 static HAS_INIT: AtomicBool = AtomicBool::new(false);
@@ -61,7 +63,8 @@ fn say(text: Arguments<'_>) {
     }
 }
 
-/// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be initialised.
+/// Notes that a communicator of NCCL is not recorded, since an MPI is there that is expected to be
+/// initialised.
 pub fn note_waiting_for_mpi() {
     WAITED_FOR_MPI.store(true, Ordering::Relaxed);
 }
@@ -132,7 +135,8 @@ fn say_if_unprofiled() {
     let name = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&name).display();
     let left = || Left::find().filter(|_| is_program());
-    // A shell has run others and waited for them: they may have used MPI. A process of torchrun has others as helpers, which come here, too.
+    // A shell has run others and waited for them: they may have used MPI. A process of torchrun has
+    // others as helpers, which come here, too.
     let was_alone = childrens_faults() == CHILDRENS_FAULTS.load(Ordering::Relaxed);
     if world::world().is_some() {
         let is_of_others = |left: &Left| matches!(left, Left::ByProcesses { .. });
@@ -186,7 +190,8 @@ fn say_if_unprofiled() {
              dynamically"
         ));
     }
-    // One that it has not waited for may record yet. The standby sees that, and says later what there is to say.
+    // One that it has not waited for may record yet. The standby sees that, and says later what
+    // there is to say.
     let is_alone = was_alone && !has_children();
     if is_program() && (is_alone || is_worker) && !standby_has_ended() {
         let or = if counts_nccl { ", or one that makes a communicator of NCCL" } else { "" };
@@ -194,8 +199,8 @@ fn say_if_unprofiled() {
     }
 }
 
-/// Returns whether the launcher's standby was dismissed: the program that this process ran before it called `exec` has
-/// recorded, or has said why not.
+/// Returns whether the launcher's standby was dismissed: the program that this process ran before
+/// it called `exec` has recorded, or has said why not.
 fn standby_has_ended() -> bool {
     let _held = descriptors::hold();
     STANDBY.get().is_some_and(|socket| !begin_socket::is_listened_to(socket))
@@ -209,15 +214,16 @@ fn mpi_is_initialised() -> bool {
     flag != 0
 }
 
-/// Returns whether the program has an MPI in itself, and no other is loaded. Whether it was called is unknown.
+/// Returns whether the program has an MPI in itself, and no other is loaded. Whether it was called
+/// is unknown.
 fn has_static_mpi() -> bool {
     let program = || ProgramFile::read(File::open(own_process::folder().join("exe")).ok()?);
     !mapped_files(own_process::folder()).is_ok_and(|files| has_mpi(&files))
         && program().is_some_and(|program| program.linked_mpi() == LinkedMpi::Linked)
 }
 
-/// Returns whether an MPI is in a link namespace of its own: its file is mapped, and its functions are not here. Whether it was called is
-/// unknown.
+/// Returns whether an MPI is in a link namespace of its own: its file is mapped, and its functions
+/// are not here. Whether it was called is unknown.
 fn has_hidden_mpi() -> bool {
     symbol::function(c"PMPI_Init").is_none()
         && mapped_files(own_process::folder()).is_ok_and(|files| has_mpi(&files))
@@ -225,10 +231,11 @@ fn has_hidden_mpi() -> bool {
 
 /// Counts that are in no profile.
 enum Left {
-    /// Of the program that this process ran before it called `exec`. `is_first` if no lower rank left before its exit.
+    /// Of the program that this process ran before it called `exec`. `is_first` if no lower rank
+    /// left before its exit.
     BeforeExec { folder: PathBuf, is_first: bool },
-    /// Of processes that this one started, or that these started: those that have ended, before their exit or by it, and those that run.
-    /// `one_each` has a process of each of their runs.
+    /// Of processes that this one started, or that these started: those that have ended, before
+    /// their exit or by it, and those that run. `one_each` has a process of each of their runs.
     ByProcesses { folder: PathBuf, one_each: Vec<u32>, ended: usize, before_exit: usize, running: usize },
 }
 
@@ -321,7 +328,8 @@ fn processes(count: usize) -> String {
 fn has_children() -> bool {
     let mut about = MaybeUninit::<libc::siginfo_t>::zeroed();
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
-    // SAFETY: the structure is valid for writing. By the flags, the call neither waits nor takes the end of a child from the program.
+    // SAFETY: the structure is valid for writing. By the flags, the call neither waits nor takes
+    // the end of a child from the program.
     unsafe { libc::waitid(libc::P_ALL, 0, about.as_mut_ptr(), flags) == 0 }
 }
 

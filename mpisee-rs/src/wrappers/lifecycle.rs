@@ -139,8 +139,8 @@ struct StartingProfiler {
     spent_ns: u64,
 }
 
-/// Creates the segment before `MPI_Init`. No rank leaves `MPI_Init` before all have entered it, so at the end of MPI
-/// every rank finds the segments of all active profilers on the node.
+/// Creates the segment before `MPI_Init`. No rank leaves `MPI_Init` before all have entered it, so
+/// at the end of MPI every rank finds the segments of all active profilers on the node.
 fn begin() -> Option<StartingProfiler> {
     launched::note_init();
     // A library without a version string is a stub of MPI for one process.
@@ -180,8 +180,9 @@ fn begin_with(version: impl FnOnce() -> Option<String>) -> Option<StartingProfil
     catch_unwind(AssertUnwindSafe(started)).ok().flatten()
 }
 
-/// Fills the header fields by which other ranks recognise an active profiler. The job is set as for several ranks,
-/// since only these look for each other; a single rank corrects it in [`fill_header`].
+/// Fills the header fields by which other ranks recognise an active profiler. The job is set as for
+/// several ranks, since only these look for each other; a single rank corrects it in
+/// [`fill_header`].
 fn mark_starting(header: &Header, options: &Options) {
     let set = |field: &AtomicU64, value: u64| field.store(value, Ordering::Relaxed);
     set(&header.pid, u64::from(std::process::id()));
@@ -223,14 +224,15 @@ pub fn start_without_world(world: impl FnOnce() -> Option<Group>) {
     });
 }
 
-/// Begins to record a process that uses no MPI, at its first communicator of NCCL. Rank and number of ranks are those of the launcher's
-/// variables; where these are missing, or cannot be right, those that the process has in the communicator; else those of a process
-/// alone.
+/// Begins to record a process that uses no MPI, at its first communicator of NCCL. Rank and number
+/// of ranks are those of the launcher's variables; where these are missing, or cannot be right,
+/// those that the process has in the communicator; else those of a process alone.
 pub fn start_without_mpi(in_comm: Option<(u32, u32)>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         guarded(|| {
-            // An MPI that is there will be initialised later, but in a process of torchrun, whose PyTorch may be linked with one.
+            // An MPI that is there will be initialised later, but in a process of torchrun, whose
+            // PyTorch may be linked with one.
             let is_for_mpi = || symbol::function(c"PMPI_Init").is_some() && !identity::is_of_torchrun();
             if launched::has_init() {
                 return;
@@ -256,7 +258,8 @@ fn guarded(start: impl FnOnce()) {
     }
 }
 
-/// Rank and number of ranks by what the launcher says and by the communicator. The variables may be a shell's, or the node's.
+/// Rank and number of ranks by what the launcher says and by the communicator. The variables may be
+/// a shell's, or the node's.
 fn place_of(launched: Option<(u32, u32)>, in_comm: Option<(u32, u32)>) -> (u32, u32) {
     let is_right = |&(rank, size): &(u32, u32)| {
         in_comm.is_none_or(|(own, all)| all < size || all == size && own == rank)
@@ -340,7 +343,8 @@ impl Processes {
         Some(Place { predefined, group, rank, size })
     }
 
-    /// Sentences on what of this MPI is not recorded as it should be; one that is urgent is printed.
+    /// Sentences on what of this MPI is not recorded as it should be; one that is urgent is
+    /// printed.
     fn notes(self, size: u32, version: &str) -> Vec<String> {
         if matches!(self, Processes::Launched { .. }) {
             return Vec::new();
@@ -401,8 +405,8 @@ fn start(started: StartingProfiler, processes: Processes) {
     }
     naming::log_predefined(world, world.rank.in_world(), Runs::first(size));
     naming::log_predefined(world, CommRank::FIRST, [world.rank].into_iter().collect());
-    // SAFETY: the first handler only stores to an atomic, as one that runs between fork and exec may; the second is there
-    // until the process ends.
+    // SAFETY: the first handler only stores to an atomic, as one that runs between fork and exec
+    // may; the second is there until the process ends.
     unsafe {
         libc::pthread_atfork(None, None, Some(in_forked_child));
         libc::atexit(finalize::at_exit);
@@ -432,11 +436,11 @@ fn begin_tracking(world: &'static World, has_world: bool) {
     variables::begin(world);
 }
 
-/// The program opens a session beside a world that may have a lower thread level than `MPI_THREAD_MULTIPLE`: from now on several threads
-/// may call MPI at the same time.
+/// The program opens a session beside a world that may have a lower thread level than
+/// `MPI_THREAD_MULTIPLE`: from now on several threads may call MPI at the same time.
 ///
-/// It is called before the session is made. A thread that is in a table at this moment, as of a single one, has left the table long before
-/// another thread can use what the session makes.
+/// It is called before the session is made. A thread that is in a table at this moment, as of a
+/// single one, has left the table long before another thread can use what the session makes.
 pub fn note_session(world: &World) {
     if !process::is_tracking() || world.thread_level() == "multiple" {
         return;
@@ -485,7 +489,8 @@ fn fill_header(world: &World, before: Moment) {
     header.state.store(state::ACTIVE, Ordering::Release);
 }
 
-/// The name of the host; one of [`HOST_BYTES`] bytes, the most that Linux allows, has no zero at its end.
+/// The name of the host; one of [`HOST_BYTES`] bytes, the most that Linux allows, has no zero at
+/// its end.
 fn host_name() -> [u8; HOST_BYTES] {
     let mut name = [0u8; HOST_BYTES + 1];
     // SAFETY: there is room for as many bytes as are said.
@@ -500,21 +505,22 @@ fn library_version() -> String {
     text.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Returns whether a status has the layout that this flavour expects, checked with a number that cannot be there by chance.
+/// Returns whether a status has the layout that this flavour expects, checked with a number that
+/// cannot be there by chance.
 fn status_is_understood(predefined: abi::Predefined) -> bool {
     const BYTES: u64 = 12_345;
     let mut status = MaybeUninit::<Status>::zeroed();
     let byte = Raw::new(predefined.byte);
-    // SAFETY: the status is zeroed memory of the right size, for the call to fill; then it is read as the
-    // plain integers that it consists of.
+    // SAFETY: the status is zeroed memory of the right size, for the call to fill; then it is read
+    // as the plain integers that it consists of.
     unsafe {
         pmpi::MPI_Status_set_elements.get()(status.as_mut_ptr(), byte, BYTES as c_int);
         abi::received_bytes(&status.assume_init()) == BYTES
     }
 }
 
-/// Returns whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not: checked with a message to
-/// self, at a time when no other message can exist.
+/// Returns whether `MPI_Isendrecv` fills the status of its request, which MPICH up to 5.0 does not:
+/// checked with a message to self, at a time when no other message can exist.
 #[cfg(mpi = "MPI_Isendrecv")]
 fn reports_isendrecv_status(has_world: bool, predefined: abi::Predefined) -> bool {
     if !has_world {
@@ -525,8 +531,8 @@ fn reports_isendrecv_status(has_world: bool, predefined: abi::Predefined) -> boo
     let (byte, itself) = (Raw::new(predefined.byte), Raw::new(predefined.itself));
     let mut request = predefined.request_null;
     let mut status = MaybeUninit::<Status>::zeroed();
-    // SAFETY: both buffers have as many bytes as are said and live until the request is complete; the status
-    // is zeroed memory of the right size, and consists of plain integers.
+    // SAFETY: both buffers have as many bytes as are said and live until the request is complete;
+    // the status is zeroed memory of the right size, and consists of plain integers.
     unsafe {
         let (from, to, count) = (out.as_ptr().cast(), back.as_mut_ptr().cast(), BYTES as c_int);
         let isendrecv = pmpi::MPI_Isendrecv.get();

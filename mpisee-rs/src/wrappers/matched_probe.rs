@@ -1,4 +1,5 @@
-//! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): a table maps each message to its communicator.
+//! Matched probes and the receives of their messages (MPI 4.1, 3.8.2): a table maps each message to
+//! its communicator.
 
 use super::completion::settling::{count_truncated, is_truncation};
 use crate::mpi::abi::{
@@ -19,7 +20,8 @@ use std::mem::MaybeUninit;
 /// `MPI_Mprobe`.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function
+/// below.
 pub unsafe fn matched_probe(
     operation: Operation,
     comm: Raw<Comm>,
@@ -30,7 +32,8 @@ pub unsafe fn matched_probe(
     make: impl FnOnce(*mut Status) -> c_int,
 ) -> c_int {
     let from = Envelope::new(source, tag);
-    // SAFETY: the arguments are those of the application's call, and `make` makes it. One that succeeds stores a message.
+    // SAFETY: the arguments are those of the application's call, and `make` makes it. One that
+    // succeeds stores a message.
     unsafe { probe(operation, comm, from, message, status, |status| (make(status), true)) }
 }
 

@@ -1,5 +1,5 @@
-//! Wrappers of MPI's functions, a file per chapter of the standard. A generated export calls one of these with the
-//! arguments that matter and the call itself.
+//! Wrappers of MPI's functions, a file per chapter of the standard. A generated export calls one of
+//! these with the arguments that matter and the call itself.
 //!
 //! Each wrapper makes the call exactly once, and returns its result.
 

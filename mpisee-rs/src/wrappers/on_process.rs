@@ -1,6 +1,6 @@
-//! Calls that concern the process rather than a communicator, as `MPI_Buffer_detach`, which waits for the buffered
-//! messages on all communicators. They are counted under the name of `MPI_COMM_SELF`, also in a process that has only
-//! sessions and no such communicator.
+//! Calls that concern the process rather than a communicator, as `MPI_Buffer_detach`, which waits
+//! for the buffered messages on all communicators. They are counted under the name of
+//! `MPI_COMM_SELF`, also in a process that has only sessions and no such communicator.
 
 use crate::mpi::abi::Request;
 use crate::mpi::argument::HandlePtr;

@@ -12,7 +12,8 @@ use std::ffi::c_int;
 /// `MPI_Win_create` and its like.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function
+/// below.
 pub unsafe fn create_window(
     operation: Operation,
     comm: Raw<Comm>,

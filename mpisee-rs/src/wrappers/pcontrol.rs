@@ -33,10 +33,12 @@ mod level {
     pub const NAME_MEMORY: c_int = 0x4d50_5302;
 }
 
-/// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment at once.
+/// `MPI_Pcontrol` (MPI 4.1, 15.2.4). Level 2, flush, needs nothing: every count is in the segment
+/// at once.
 ///
 /// # Safety
-/// The arguments are those of the application's call, which `make` makes; `extra` is a name where the level says so, and not looked at otherwise.
+/// The arguments are those of the application's call, which `make` makes; `extra` is a name where
+/// the level says so, and not looked at otherwise.
 pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -> c_int) -> c_int {
     if let Some(world) = world::world().filter(|_| process::is_tracking()) {
         // No call that is sampled: a region's begin or end takes as long as many of them.
@@ -55,7 +57,8 @@ pub unsafe fn pcontrol(level: c_int, extra: *const c_char, make: impl FnOnce() -
                 REGIONS.begin(&world.segment, &name);
             }
             level::END => REGIONS.end(None),
-            // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing else uses it.
+            // SAFETY: mpisee.h passes the address of such a structure with this level, and nothing
+            // else uses it.
             level::NAME_MEMORY if !extra.is_null() => unsafe { tracer::name_memory(&*extra.cast()) },
             _ if (0..=level::MOST).contains(&(level.wrapping_sub(level::BEGIN_NUMBER))) => {
                 let name = number_name(level.wrapping_sub(level::BEGIN_NUMBER));

@@ -69,7 +69,8 @@ unsafe fn start_many(
         let has_room = opened.try_reserve(count).is_ok();
         for at in 0..count {
             let request = handle(at);
-            // While a buffered message is on its way, Open MPI starts another request in place of the persistent one.
+            // While a buffered message is on its way, Open MPI starts another request in place of
+            // the persistent one.
             if let Some(&old) = before.get(at)
                 && old != request
             {
@@ -110,8 +111,8 @@ fn template(opened: &Opened) -> RequestState {
     REQUESTS.state(&opened.found)
 }
 
-/// Counts one call on each communicator of the requests, its time split equally among them, and the bytes that they
-/// contribute. Receives add their bytes to the same rows when they complete.
+/// Counts one call on each communicator of the requests, its time split equally among them, and the
+/// bytes that they contribute. Receives add their bytes to the same rows when they complete.
 fn note_opened(recorder: &Recorder, operation: Operation, opened: &mut [Opened], ticks: Ticks) {
     let start = Ticks::new(own_value(&recorder.thread.active_call.values[active_call::SINCE]));
     // They have their numbers in the order in which they are started.
@@ -130,8 +131,8 @@ fn note_opened(recorder: &Recorder, operation: Operation, opened: &mut [Opened],
         let bytes: u64 = templates().map(|template| template.at_start).sum();
         memory_kind::note_known(templates().map(|template| template.memory));
         let counted = recorder.count(communicator, operation, message, bytes, ticks);
-        // The size class can follow the message that arrives only if the call started nothing else on the
-        // communicator.
+        // The size class can follow the message that arrives only if the call started nothing else
+        // on the communicator.
         let reclassed = here.len() == 1;
         for it in here {
             let template = template(it);

@@ -21,8 +21,8 @@ use mpisee_profile::{Operation, Ticks};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-/// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call failed or `peer` is
-/// `MPI_PROC_NULL`.
+/// The bytes that a send of `block` to `peer` moves, or the size of a receive buffer; 0 if the call
+/// failed or `peer` is `MPI_PROC_NULL`.
 #[inline(always)]
 fn bytes_of<C: CountArgument>(code: c_int, peer: c_int, block: Block<C>) -> u64 {
     if code != constant::SUCCESS || peer == constant::PROC_NULL { 0 } else { block.bytes() }
@@ -31,7 +31,8 @@ fn bytes_of<C: CountArgument>(code: c_int, peer: c_int, block: Block<C>) -> u64 
 /// A blocking send.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function below.
+/// The arguments are those of the application's call, and `make` makes it; so for every function
+/// below.
 #[inline(always)]
 pub unsafe fn send<C: CountArgument>(
     operation: Operation,
@@ -69,8 +70,8 @@ fn make_uncounted(
     code
 }
 
-/// A call that sends or posts a receive, and is not counted, has returned. While recording is off, its message counts in its stream; one
-/// that a callback of the program makes is missing there.
+/// A call that sends or posts a receive, and is not counted, has returned. While recording is off,
+/// its message counts in its stream; one that a callback of the program makes is missing there.
 #[cold]
 #[inline(never)]
 fn pass(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, ends: Envelope, end: MessageEnd) {
@@ -84,7 +85,8 @@ fn pass(uncounted: &Uncounted, code: c_int, comm: Raw<Comm>, ends: Envelope, end
     }
 }
 
-/// A blocking receive. The bytes that arrived are in the status, also when the application ignores it.
+/// A blocking receive. The bytes that arrived are in the status, also when the application ignores
+/// it.
 ///
 /// # Safety
 /// See [`send`].
@@ -352,8 +354,8 @@ pub unsafe fn start_send<C: CountArgument>(
     code
 }
 
-/// A nonblocking receive, completed by `request`. Until the message arrives, the size class is that of the receive
-/// buffer.
+/// A nonblocking receive, completed by `request`. Until the message arrives, the size class is that
+/// of the receive buffer.
 ///
 /// # Safety
 /// See [`send`].
@@ -476,8 +478,8 @@ pub unsafe fn prepare_receive<C: CountArgument>(
     unsafe { prepare(operation, comm, (source, 1, block), request, make, started) }
 }
 
-/// Creates a partitioned send of `partitions` blocks (MPI 4.1, chapter 4). The creating call counts no bytes; each
-/// start counts all of them.
+/// Creates a partitioned send of `partitions` blocks (MPI 4.1, chapter 4). The creating call counts
+/// no bytes; each start counts all of them.
 ///
 /// # Safety
 /// See [`send`].
@@ -518,8 +520,9 @@ pub unsafe fn prepare_partitioned_receive<C: CountArgument>(
     unsafe { prepare(operation, comm, (source, partitions, block), request, make, started) }
 }
 
-/// Creates a persistent request for `partitions` blocks to or from a peer; `started` gets the bytes of all of them.
-/// Partitioned messages are matched apart from others (MPI 4.1, 4.2) and belong to no stream.
+/// Creates a persistent request for `partitions` blocks to or from a peer; `started` gets the bytes
+/// of all of them. Partitioned messages are matched apart from others (MPI 4.1, 4.2) and belong to
+/// no stream.
 ///
 /// # Safety
 /// See [`send`].
@@ -547,7 +550,8 @@ unsafe fn prepare<C: CountArgument>(
     code
 }
 
-/// A call on a persistent request of which only the time is counted: `MPI_Pready`, `MPI_Parrived` and their variants.
+/// A call on a persistent request of which only the time is counted: `MPI_Pready`, `MPI_Parrived`
+/// and their variants.
 ///
 /// # Safety
 /// See [`send`].

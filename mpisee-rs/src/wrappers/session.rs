@@ -1,9 +1,9 @@
-//! Sessions (MPI 4.1, 11.3): MPI without a world. A process that never calls `MPI_Init` is recorded from its first
-//! session to the end of its last one.
+//! Sessions (MPI 4.1, 11.3): MPI without a world. A process that never calls `MPI_Init` is recorded
+//! from its first session to the end of its last one.
 //!
-//! `MPI_COMM_WORLD` cannot be used there, not even to query the own rank; the process set `mpi://WORLD` has the processes of
-//! the run. A communicator from groups has no parent: it is named by its members and the tag, `F<n>.<r>` with the smallest
-//! rank among them.
+//! `MPI_COMM_WORLD` cannot be used there, not even to query the own rank; the process set
+//! `mpi://WORLD` has the processes of the run. A communicator from groups has no parent: it is
+//! named by its members and the tag, `F<n>.<r>` with the smallest rank among them.
 
 // An MPI may lack every function that is here.
 #![allow(dead_code)]
@@ -48,7 +48,8 @@ pub unsafe fn session_init(session: HandlePtr<Session>, make: impl FnOnce() -> c
     code
 }
 
-/// `MPI_Session_finalize`. No process need wait for another here, so that the profile is written when the processes end.
+/// `MPI_Session_finalize`. No process need wait for another here, so that the profile is written
+/// when the processes end.
 ///
 /// # Safety
 /// See [`session_init`].
@@ -63,7 +64,8 @@ pub unsafe fn session_finalize(session: HandlePtr<Session>, make: impl FnOnce() 
 /// The processes of the run, as the session has them.
 pub fn world_of(session: Session) -> Option<Group> {
     let mut group = MaybeUninit::<Group>::uninit();
-    // SAFETY: the session is open, the name ends in a zero; the call that succeeds writes the group.
+    // SAFETY: the session is open, the name ends in a zero; the call that succeeds writes the
+    // group.
     unsafe {
         let from_set = pmpi::MPI_Group_from_session_pset.get();
         let code = from_set(Raw::new(session), c"mpi://WORLD".as_ptr(), group.as_mut_ptr());
@@ -84,7 +86,8 @@ pub unsafe fn create_from_group(
     let Some(call) = RecordedCall::if_tracking() else { return make() };
     let (code, ticks) = call.time(operation, CommId::NONE, make);
     call.record(|recorder| {
-        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle there.
+        // SAFETY: the call has returned this code, and a call that succeeded has stored a handle
+        // there.
         if let Some(comm) = unsafe { created(recorder.world, code, new) } {
             // SAFETY: the call took the tag.
             let tag = unsafe { tag.read() };

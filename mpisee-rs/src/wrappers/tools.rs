@@ -1,5 +1,6 @@
-//! The interface of MPI for tools (MPI 4.1, chapter 15), where the profiler uses it, too; and the list of variables for `mpisee --mpi-t list`: the launcher
-//! loads an MPI library and this one, and calls it.
+//! The interface of MPI for tools (MPI 4.1, chapter 15), where the profiler uses it, too; and the
+//! list of variables for `mpisee --mpi-t list`: the launcher loads an MPI library and this one, and
+//! calls it.
 
 use crate::mpi::abi::{Element, constant};
 use crate::mpi::tool;
@@ -8,7 +9,8 @@ use crate::state::variables;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// `MPI_T_init_thread` (MPI 4.1, 15.3.4). Open MPI says the level to the first caller alone, which may have been the profiler.
+/// `MPI_T_init_thread` (MPI 4.1, 15.3.4). Open MPI says the level to the first caller alone, which
+/// may have been the profiler.
 ///
 /// # Safety
 /// `make` makes the application's call, which stores a level at `provided`.
@@ -20,9 +22,11 @@ pub unsafe fn t_init_thread(required: c_int, provided: *mut c_int, make: impl Fn
     make()
 }
 
-/// Passes the variables of the MPI that is loaded to `take`, a line of UTF-8 for each, its fields separated by tabs: `performance` or `control`,
-/// name, class, type, the object to which it belongs, value of a control variable or when a performance variable is read, description. The last line is `events` and their number; it is missing where the
-/// MPI has no functions for events. Returns 0, or 1 if the MPI has no variables.
+/// Passes the variables of the MPI that is loaded to `take`, a line of UTF-8 for each, its fields
+/// separated by tabs: `performance` or `control`, name, class, type, the object to which it
+/// belongs, value of a control variable or when a performance variable is read, description. The
+/// last line is `events` and their number; it is missing where the MPI has no functions for events.
+/// Returns 0, or 1 if the MPI has no variables.
 ///
 /// # Safety
 /// `take` may be called with an address and that many bytes.
@@ -66,8 +70,9 @@ fn lines(mut take: impl FnMut(String)) {
     }
 }
 
-/// When a variable is read: always, never, or if a run uses its component, which a control variable among those that are `off` may switch on: that
-/// of `pml_monitoring_enable` all components of that name, such as `coll_monitoring`.
+/// When a variable is read: always, never, or if a run uses its component, which a control variable
+/// among those that are `off` may switch on: that of `pml_monitoring_enable` all components of that
+/// name, such as `coll_monitoring`.
 fn when_read(variable: &tool::Performance, component: Option<&str>, off: &[&str]) -> String {
     if !variable.has_number() {
         return "never".to_owned();

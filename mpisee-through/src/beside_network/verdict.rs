@@ -102,7 +102,8 @@ impl Compared {
         }
     }
 
-    /// The reason for which the rest of the time cannot be divided, or how much of it is not explained.
+    /// The reason for which the rest of the time cannot be divided, or how much of it is not
+    /// explained.
     fn rest(&self) -> Option<String> {
         let Compared { replay, parts, .. } = self;
         Some(match self.doubt {

@@ -1,4 +1,5 @@
-//! `compare-network`: what the program got of the network, beside what its communication gets without the computation.
+//! `compare-network`: what the program got of the network, beside what its communication gets
+//! without the computation.
 
 use super::Outcome;
 use crate::beside_network::{Compared, Comparison};

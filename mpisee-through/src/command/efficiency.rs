@@ -111,8 +111,8 @@ pub struct Efficiency {
 /// A factor and its ends.
 pub type Factor = (f64, [f64; 2]);
 
-/// The widest interval whose value is shown to people, by the whole and by the value. In a wider one the value is that of
-/// an assumption.
+/// The widest interval whose value is shown to people, by the whole and by the value. In a wider
+/// one the value is that of an assumption.
 const WIDEST: [f64; 2] = [0.1, 0.5];
 
 /// Returns whether the ends of a value are shown alone.
@@ -335,7 +335,8 @@ const COMPARED_OF_RUN: f64 = 0.01;
 /// Operations that are shown beside a replay which lies beside the profile and which nobody named.
 const MOST_UNASKED: usize = 2;
 
-/// Adds what the program's transfers are beside a replay, the first `most`, and returns the text after the sheets.
+/// Adds what the program's transfers are beside a replay, the first `most`, and returns the text
+/// after the sheets.
 fn beside(
     answer: &mut Answer,
     comparison: Comparison,
@@ -488,7 +489,8 @@ mod tests {
         [all[0], all[1], all[2], of.communication()].map(|it| it.map(crate::units::to_nine_decimals))
     }
 
-    /// The example of the POP project's page on its metrics has other numbers; these are worked out by hand.
+    /// The example of the POP project's page on its metrics has other numbers; these are worked out
+    /// by hand.
     #[test]
     fn efficiencies_are_those_of_pop() {
         let rows = [(10.0, 2.0), (10.0, 6.0), (8.0, 2.0)]
@@ -519,8 +521,8 @@ mod tests {
 
     #[test]
     fn the_ends_of_load_balance_can_be_reached() {
-        // Two ranks without a core for most of the time, of which all or nothing was in MPI: one of the two has half of the
-        // useful time at least.
+        // Two ranks without a core for most of the time, of which all or nothing was in MPI: one of
+        // the two has half of the useful time at least.
         let lacking = of_ranks(&[rank([10.0, 8.0, 1.0, 9.0]), rank([10.0, 8.0, 2.0, 8.0])]);
         let (_, [low, high]) = lacking.load_balance().unwrap();
         assert!(low >= 0.5 && high <= 1.0, "{low} {high}");

@@ -1,4 +1,5 @@
-//! Selects running jobs: by a process, by the name of the program's profile, or by the batch system's job.
+//! Selects running jobs: by a process, by the name of the program's profile, or by the batch
+//! system's job.
 
 use crate::units::count;
 use anyhow::{Result, bail};
@@ -20,7 +21,8 @@ pub struct SegmentsArgs {
     segments: Option<PathBuf>,
 }
 
-/// The end of a sentence on a directory without segments: if it is the default, they may be in another one.
+/// The end of a sentence on a directory without segments: if it is the default, they may be in
+/// another one.
 pub fn elsewhere(directory: &Path) -> &'static str {
     match directory == Options::default().segments {
         true => "; segments may be elsewhere: --segments DIR or MPISEE_SEGMENTS names the directory",
@@ -46,7 +48,8 @@ enum Which {
 }
 
 impl JobSelection {
-    /// From the command line: a process, a directory of segments, a name or a job; without a word all jobs of this node.
+    /// From the command line: a process, a directory of segments, a name or a job; without a word
+    /// all jobs of this node.
     pub fn new(word: Option<&str>, user: u32) -> Result<JobSelection> {
         JobSelection::within(&SegmentsArgs::default(), word, user)
     }
@@ -157,8 +160,8 @@ impl JobSelection {
     }
 }
 
-/// Returns whether a word is the name of the run's profile, with or without its ending, or the run's job, with or without the name of
-/// the batch system.
+/// Returns whether a word is the name of the run's profile, with or without its ending, or the
+/// run's job, with or without the name of the batch system.
 pub fn is_called(about: Option<&Described>, word: &str) -> bool {
     let Some(Described { wanted, job, .. }) = about else { return false };
     let file = wanted.file_name().unwrap_or_default();

@@ -212,7 +212,8 @@ fn of_ranks(args: &RanksArgs, view: &ProfileView) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Removes columns about cores in which nothing is, the CPUs unless ranks lacked some, and those of MPI where there is none.
+/// Removes columns about cores in which nothing is, the CPUs unless ranks lacked some, and those of
+/// MPI where there is none.
 fn hide_needless(sheet: &mut Sheet, is_lacking: bool, is_without_mpi: bool) {
     sheet.keep_columns(|name, is_empty| match name {
         name if OF_MPI.contains(&name) => !is_without_mpi,

@@ -1,4 +1,5 @@
-//! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they left.
+//! `recover`: profiles of programs that ended without `MPI_Finalize`, from the segments that they
+//! left.
 
 use super::job_selection::{elsewhere, is_called};
 use super::top::prove_deadlocks;
@@ -81,7 +82,8 @@ pub struct RecoverArgs {
     user: Option<u32>,
 }
 
-/// Runs the command. What cannot be read is said, the rest is recovered all the same, and the exit code tells.
+/// Runs the command. What cannot be read is said, the rest is recovered all the same, and the exit
+/// code tells.
 pub fn run(args: &RecoverArgs) -> Result<Outcome> {
     let mut directories = [&args.directories[..], &args.segments].concat();
     if directories.is_empty() {
@@ -153,7 +155,8 @@ fn folder_of(output: &Path) -> Option<&Path> {
     }
 }
 
-/// Removes segments without counts where `clean` is set and their process has ended; returns the others.
+/// Removes segments without counts where `clean` is set and their process has ended; returns the
+/// others.
 fn clean_empty(empty: Vec<Empty>, clean: bool) -> Result<Vec<Skipped>> {
     let (mut removed, mut kept) = (Vec::new(), Vec::new());
     for Empty { path, why, has_ended } in empty {
@@ -188,7 +191,8 @@ struct WorldOutcome {
     is_left: bool,
 }
 
-/// Writes the profile of a world, unless an earlier recovery did, and removes its segments if that is wanted.
+/// Writes the profile of a world, unless an earlier recovery did, and removes its segments if that
+/// is wanted.
 fn recover_world(world: &WorldSegments, args: &RecoverArgs) -> Result<WorldOutcome> {
     let goes_on = world.running().next().is_some();
     if tell_recovered_before(world, args)? {
@@ -227,7 +231,8 @@ fn only(worlds: Vec<WorldSegments>, words: &[String]) -> Result<Vec<WorldSegment
     Ok(described.into_iter().filter(is_wanted).map(|(_, world)| world).collect())
 }
 
-/// Returns whether a word is the name of the run's profile, the number of one of its processes, or its job.
+/// Returns whether a word is the name of the run's profile, the number of one of its processes, or
+/// its job.
 fn is_meant(about: Option<&Described>, world: &WorldSegments, word: &str) -> bool {
     let is_process = word.parse().is_ok_and(|pid: u32| world.segments().any(|it| it.header.pid == pid));
     is_process || is_called(about, word)
@@ -266,7 +271,8 @@ fn list(worlds: &[WorldSegments], directories: &[PathBuf]) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Says where the profile of these processes is, if an earlier recovery wrote it and no other name is wanted.
+/// Says where the profile of these processes is, if an earlier recovery wrote it and no other name
+/// is wanted.
 fn tell_recovered_before(world: &WorldSegments, args: &RecoverArgs) -> Result<bool> {
     if args.output.is_some() || args.fold.is_some() {
         return Ok(false);
@@ -282,8 +288,8 @@ fn tell_recovered_before(world: &WorldSegments, args: &RecoverArgs) -> Result<bo
     Ok(true)
 }
 
-/// The worlds of which there are segments, and the files that are none. Where one rank is killed the launcher kills the
-/// others, and may be gone before they are: they get a moment.
+/// The worlds of which there are segments, and the files that are none. Where one rank is killed
+/// the launcher kills the others, and may be gone before they are: they get a moment.
 fn find_worlds(
     directories: &[PathBuf],
     user: u32,

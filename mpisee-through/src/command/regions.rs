@@ -194,7 +194,8 @@ pub fn answer(args: &RegionsArgs, view: &ProfileView) -> Result<Answer> {
     Ok(answer)
 }
 
-/// Returns whether `region` is `outer` or in it; only what is outside of any is in the region without a name.
+/// Returns whether `region` is `outer` or in it; only what is outside of any is in the region
+/// without a name.
 fn is_in(region: &str, outer: &str) -> bool {
     region == outer
         || !outer.is_empty() && region.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))

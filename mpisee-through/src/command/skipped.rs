@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-/// Says of each file why it is passed over; where the same is wrong with several, once for all of them: another version of
-/// the profiler may have left hundreds.
+/// Says of each file why it is passed over; where the same is wrong with several, once for all of
+/// them: another version of the profiler may have left hundreds.
 pub fn report(skipped: &[Skipped]) {
     for sentence in sentences(skipped, "skipped") {
         // Nobody is left to tell if stderr is closed too.

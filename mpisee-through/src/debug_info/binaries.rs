@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct SearchDirs(pub Vec<PathBuf>);
 
 impl SearchDirs {
-    /// The file, below the first of the folders that has it, with as much of its path as is there; else where it was.
+    /// The file, below the first of the folders that has it, with as much of its path as is there;
+    /// else where it was.
     pub fn find(&self, file: &str) -> Option<PathBuf> {
         let parts: Vec<&str> = file.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
         let below = |place: &PathBuf| {
@@ -60,8 +61,8 @@ impl Binaries {
         self.debug.note()
     }
 
-    /// The binary that was at this path and had one of these build IDs, if it is known which, and this layout, as `sites.csv` has it; any if
-    /// that is empty.
+    /// The binary that was at this path and had one of these build IDs, if it is known which, and
+    /// this layout, as `sites.csv` has it; any if that is empty.
     ///
     /// # Errors
     /// Why it cannot be read.

@@ -39,8 +39,8 @@ pub struct Binary {
     pub has_lines: bool,
     /// True if the binary, and what was found of it elsewhere, has a table of all symbols.
     pub has_symbols: bool,
-    /// True if functions, other than lines, are described in files of their own (`-gsplit-dwarf`), or in the file with what several debug
-    /// files have in common (dwz), which is missing.
+    /// True if functions, other than lines, are described in files of their own (`-gsplit-dwarf`),
+    /// or in the file with what several debug files have in common (dwz), which is missing.
     is_split: bool,
     /// True if the binary names a file with its debug information, and none was found that fits.
     pub lacks_named_file: bool,
@@ -97,14 +97,16 @@ impl Binary {
         })
     }
 
-    /// Returns whether the file with the functions around the call before a return address is missing. Which of them were inlined there
-    /// is not known then: a line may be of one, and the function that around it.
+    /// Returns whether the file with the functions around the call before a return address is
+    /// missing. Which of them were inlined there is not known then: a line may be of one, and the
+    /// function that around it.
     pub fn lacks_functions(&self, address: u64) -> bool {
         let first = |address| self.loader.find_frames(address).ok()?.next().ok()?;
         self.is_split && first(address.saturating_sub(1)).is_some_and(|frame| frame.function.is_none())
     }
 
-    /// The functions that the call before a return address is in: the innermost of inlined ones first.
+    /// The functions that the call before a return address is in: the innermost of inlined ones
+    /// first.
     pub fn frames(&self, address: u64) -> Vec<Frame> {
         let call = address.saturating_sub(1);
         let mut frames = Vec::new();
@@ -141,8 +143,8 @@ impl Binary {
         frames
     }
 
-    /// Gives a function that is not inlined its namespace and class, which compilers leave out of the debug information of one that other
-    /// files do not see.
+    /// Gives a function that is not inlined its namespace and class, which compilers leave out of
+    /// the debug information of one that other files do not see.
     fn complete_name(&self, frame: &mut Frame, call: u64) {
         let Some((whole, _)) = self.function(call) else { return };
         let scope = whole.strip_suffix(&frame.function);

@@ -1,5 +1,5 @@
-//! Finds debug information that lies apart from its binary: by build ID, by the name in the binary, in the cache of debuginfod's
-//! client.
+//! Finds debug information that lies apart from its binary: by build ID, by the name in the binary,
+//! in the cache of debuginfod's client.
 
 use super::object_file::{build_id, cached};
 use mpisee_profile::options::DEBUG_DIRS;

@@ -1,8 +1,8 @@
-//! Resolves return addresses after the run: to functions and lines, from the debug information of binaries that still
-//! are those that ran.
+//! Resolves return addresses after the run: to functions and lines, from the debug information of
+//! binaries that still are those that ran.
 //!
-//! [`binary`] reads a binary, [`debug_files`] finds debug information that lies elsewhere, [`binaries`] keeps what was read; call
-//! stacks as text are resolved here.
+//! [`binary`] reads a binary, [`debug_files`] finds debug information that lies elsewhere,
+//! [`binaries`] keeps what was read; call stacks as text are resolved here.
 
 mod binaries;
 mod binary;
@@ -43,7 +43,8 @@ impl Symbols {
         Ok(Symbols { build_ids, ..Symbols::without(dirs, &profile.run().start) })
     }
 
-    /// The symbols of a program that began to run then and goes on; files that are newer are not resolved.
+    /// The symbols of a program that began to run then and goes on; files that are newer are not
+    /// resolved.
     pub fn of_running(dirs: SearchDirs, began: &str) -> Self {
         Symbols::without(dirs, began)
     }
@@ -76,13 +77,14 @@ impl Symbols {
         }
     }
 
-    /// `halo_init at halo.c:12 < main at main.c:34` for `app+0x1a2b < app+0x3c4d`. What cannot be resolved stays; so
-    /// does what is no call stack.
+    /// `halo_init at halo.c:12 < main at main.c:34` for `app+0x1a2b < app+0x3c4d`. What cannot be
+    /// resolved stays; so does what is no call stack.
     pub fn stack(&mut self, text: &str) -> String {
         self.functions(text).join(BETWEEN)
     }
 
-    /// The functions of such a stack, the innermost first; several for one address where functions are inlined.
+    /// The functions of such a stack, the innermost first; several for one address where functions
+    /// are inlined.
     pub fn functions(&mut self, text: &str) -> &[String] {
         if !self.resolved.contains_key(text) {
             let functions = match addresses(text) {
@@ -124,7 +126,8 @@ impl Symbols {
         frames
     }
 
-    /// The functions that the call before a return address is in, the innermost first; none if the binary cannot be read.
+    /// The functions that the call before a return address is in, the innermost first; none if the
+    /// binary cannot be read.
     fn resolve(&mut self, file: &str, offset: u64) -> Vec<Frame> {
         let build_ids = self.build_ids.get(file).map(Vec::as_slice).unwrap_or_default();
         let layout = self.layouts.get(file).map_or("", String::as_str);

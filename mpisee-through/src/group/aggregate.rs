@@ -1,4 +1,5 @@
-//! Sums up `totals.csv`, whose rows are sums over ranks already. It is small, so that one thread reads it.
+//! Sums up `totals.csv`, whose rows are sums over ranks already. It is small, so that one thread
+//! reads it.
 
 use super::{By, Cell, Collector, GroupKey, Groups, OverRanks, Times};
 use crate::filter::CallFilter;
@@ -14,8 +15,8 @@ type Level = (String, String);
 /// Sums up the rows of `totals.csv` that the filter takes.
 pub fn of_sums(profile: &Profile, processes: &Processes, filter: &CallFilter, by: By) -> Result<Groups> {
     let mut all = Collector::new(by, filter, processes);
-    // The number of rows on each level, and in each group: the spread over ranks is known only for a group that
-    // contains a whole level.
+    // The number of rows on each level, and in each group: the spread over ranks is known only for
+    // a group that contains a whole level.
     let mut rows_of: HashMap<Level, u64> = HashMap::new();
     let mut level_of: HashMap<GroupKey, (Level, u64)> = HashMap::new();
     let mut cut_off = None;

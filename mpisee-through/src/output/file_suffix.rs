@@ -5,7 +5,8 @@ use anyhow::{Result, bail};
 use clap::{ArgMatches, Command};
 use std::path::{Path, PathBuf};
 
-/// Suffixes by which readers expect a format that no table is written in. Any other suffix is part of a name.
+/// Suffixes by which readers expect a format that no table is written in. Any other suffix is part
+/// of a name.
 const FOREIGN: [&str; 32] = [
     "arrow", "avro", "db", "doc", "docx", "dot", "feather", "gif", "gz", "h5", "hdf5", "htm", "html", "jpeg",
     "jpg", "jsonl", "ndjson", "ods", "parquet", "pdf", "png", "sqlite", "svg", "tex", "toml", "tsv", "xls",

@@ -26,7 +26,8 @@ pub enum Column {
     Text,
     /// Text that stays on one line, at least this wide; cut in its middle where nothing else helps.
     Fixed(usize),
-    /// The same of text that may be long: it is cut to a quarter of the page before other columns are hidden.
+    /// The same of text that may be long: it is cut to a quarter of the page before other columns
+    /// are hidden.
     Long(usize),
     /// The same of lists of communicators, which are cut first of all, to a fifth of the page.
     Comms(usize),
@@ -100,7 +101,8 @@ pub struct Hideable<'h> {
 }
 
 impl<'h> Hideable<'h> {
-    /// The columns of these headings, each by itself; those that the table does not have are left out.
+    /// The columns of these headings, each by itself; those that the table does not have are left
+    /// out.
     pub fn each(headings: &[&'h str], columns: &[(&str, Column)]) -> Vec<Self> {
         let of = |&name: &&'h str| {
             let index = columns.iter().position(|(heading, _)| *heading == name)?;
@@ -122,8 +124,8 @@ const COMMS_AT_LEAST: usize = 16;
 const BETWEEN: usize = 2;
 
 impl Page {
-    /// A table without rules: `columns` under their headings, two blanks between; a row is one line, unless a column of
-    /// wrapped text makes it several.
+    /// A table without rules: `columns` under their headings, two blanks between; a row is one
+    /// line, unless a column of wrapped text makes it several.
     fn lines<T: Into<Text>>(
         &self,
         columns: &[(&str, Column)],
@@ -158,8 +160,9 @@ impl Page {
         table.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 
-    /// A table in which no number is wrapped. If the page is too narrow, long text is cut first, as far as [`Column::Long`] says. Then
-    /// the `optional` columns are hidden in this order, with a line that names them, and then text is cut further.
+    /// A table in which no number is wrapped. If the page is too narrow, long text is cut first, as
+    /// far as [`Column::Long`] says. Then the `optional` columns are hidden in this order, with a
+    /// line that names them, and then text is cut further.
     pub fn fitted_table<T: Into<Text>>(
         &self,
         columns: &[(&str, Column)],
@@ -170,7 +173,8 @@ impl Page {
         lines.into_iter().chain(self.hidden(&hidden)).map(|line| line + "\n").collect()
     }
 
-    /// The lines of [`Page::fitted_table`], its headings first, and the names of the columns that are hidden.
+    /// The lines of [`Page::fitted_table`], its headings first, and the names of the columns that
+    /// are hidden.
     pub fn fitted_lines<'h, T: Into<Text>>(
         &self,
         columns: &[(&str, Column)],
@@ -210,7 +214,8 @@ impl Page {
         self.wrapped(&format!("Hidden (terminal too narrow): {}.", names.join(", ")), "")
     }
 
-    /// Text in lines no wider than the page, broken at blanks; `indent` begins all lines but the first.
+    /// Text in lines no wider than the page, broken at blanks; `indent` begins all lines but the
+    /// first.
     pub fn wrapped(&self, text: &str, indent: &str) -> Vec<String> {
         let width = self.width.map_or(usize::MAX, usize::from);
         let mut lines = Vec::new();
@@ -281,7 +286,8 @@ fn cut_first_to(column: Column, page: usize) -> Option<usize> {
     }
 }
 
-/// The least width of a table whose long text is cut as far as it is before columns are hidden on such a page.
+/// The least width of a table whose long text is cut as far as it is before columns are hidden on
+/// such a page.
 fn least(columns: &[(&str, Column)], page: usize) -> usize {
     let width = |&(heading, column): &(&str, Column)| match column {
         Column::Text => TEXT_AT_LEAST + BETWEEN,
@@ -294,8 +300,9 @@ fn least(columns: &[(&str, Column)], page: usize) -> usize {
     columns.iter().map(width).sum::<usize>().saturating_sub(BETWEEN)
 }
 
-/// Cuts text in columns of one line until the table fits or no text is left to cut. Lists of communicators and then long text come first
-/// of all, as far as they are cut before columns are hidden; then the widest text.
+/// Cuts text in columns of one line until the table fits or no text is left to cut. Lists of
+/// communicators and then long text come first of all, as far as they are cut before columns are
+/// hidden; then the widest text.
 fn cut(columns: &mut [(&str, Column)], rows: &mut [Vec<Text>], page: usize) {
     let before: Vec<Column> = columns.iter().map(|(_, column)| *column).collect();
     while least(columns, usize::MAX) > page {

@@ -1,13 +1,15 @@
-//! Text from profiles, made harmless: applications choose labels, regions and file names, and anyone may have written a profile.
+//! Text from profiles, made harmless: applications choose labels, regions and file names, and
+//! anyone may have written a profile.
 //!
-//! Characters that move the cursor, change the terminal, end a line or turn the direction of writing are shown as `\u{1b}`. Cells and
-//! sentences pass [`printable`]; whatever does not is caught where a finished text is written, by [`on_terminal`].
+//! Characters that move the cursor, change the terminal, end a line or turn the direction of
+//! writing are shown as `\u{1b}`. Cells and sentences pass [`printable`]; whatever does not is
+//! caught where a finished text is written, by [`on_terminal`].
 
 use std::borrow::Cow;
 use std::io;
 
-/// Returns whether a terminal or a browser obeys the character rather than showing it: control characters, separators of lines, and what
-/// overrides or isolates the direction of writing.
+/// Returns whether a terminal or a browser obeys the character rather than showing it: control
+/// characters, separators of lines, and what overrides or isolates the direction of writing.
 fn is_obeyed(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -51,7 +53,8 @@ pub fn on_terminal(text: &str, colour: bool) -> Cow<'_, str> {
     Cow::Owned(harmless)
 }
 
-/// The length of the sequence at the begin of the text, if it chooses a colour or the weight of letters.
+/// The length of the sequence at the begin of the text, if it chooses a colour or the weight of
+/// letters.
 fn colour_sequence(text: &str) -> Option<usize> {
     let parameters = text.strip_prefix("\u{1b}[")?;
     let end = parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;

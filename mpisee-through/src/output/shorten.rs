@@ -6,8 +6,8 @@ pub const CUT_AT_LEAST: usize = 8;
 /// The smallest width to which a name is cut for what stands behind it: `W…*…0`.
 const NAME_AT_LEAST: usize = 5;
 
-/// Text without its middle, if it is longer than `room`; what indents it stays, and of a family of communicators the `*` and the
-/// size behind it, `W_s1.…*…_s3.0 (2 × 2)`.
+/// Text without its middle, if it is longer than `room`; what indents it stays, and of a family of
+/// communicators the `*` and the size behind it, `W_s1.…*…_s3.0 (2 × 2)`.
 pub fn shortened(text: &str, room: usize) -> String {
     if width(text) <= room {
         return text.to_owned();

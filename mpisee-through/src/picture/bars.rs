@@ -59,7 +59,8 @@ pub struct Bars {
     pub rest: String,
 }
 
-/// Lists of bars one below the other, each with its longest as long as there is room; and notes below.
+/// Lists of bars one below the other, each with its longest as long as there is room; and notes
+/// below.
 pub fn bars(title: &str, kinds: Kinds, lists: &[Bars], notes: &[String]) -> Picture {
     let mut picture = Picture { title: title.to_owned(), ..Picture::default() };
     picture.text(MARGIN, MARGIN + TITLE, TITLE, Anchor::Start, title);

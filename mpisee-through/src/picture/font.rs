@@ -33,7 +33,8 @@ impl Face {
         }
     }
 
-    /// Sizes are of the em square, as in SVG; the rasteriser's are from the highest to the lowest part of letters.
+    /// Sizes are of the em square, as in SVG; the rasteriser's are from the highest to the lowest
+    /// part of letters.
     fn scale(self, size: f64) -> PxScale {
         let font = self.font();
         let em = font.units_per_em().unwrap_or(2048.0);
@@ -46,8 +47,8 @@ impl Face {
         text.chars().map(|letter| f64::from(font.h_advance(font.glyph_id(letter)))).sum()
     }
 
-    /// Calls `dot` with each pixel of a text that begins at the origin, x to the right and y down from the base line, and
-    /// how much of it is covered.
+    /// Calls `dot` with each pixel of a text that begins at the origin, x to the right and y down
+    /// from the base line, and how much of it is covered.
     pub fn draw(self, text: &str, size: f64, mut dot: impl FnMut(i64, i64, f32)) {
         let (font, scaled) = (self.font(), self.font().as_scaled(self.scale(size)));
         let mut x = 0.0;

@@ -1,5 +1,5 @@
-//! Pairs as a graph instead of a heat map: nodes on a circle, and edges that are wider and darker the more data they
-//! stand for.
+//! Pairs as a graph instead of a heat map: nodes on a circle, and edges that are wider and darker
+//! the more data they stand for.
 
 use super::heat::{LETTERS, MARGIN, TITLE, WIDTH, key, scale};
 use super::{Anchor, MUTED, Panel, Picture, Scale, Shape, width};
@@ -77,8 +77,8 @@ fn add(picture: &mut Picture, panel: &Panel, centre: Point, side: f64, scale: &S
     }
 }
 
-/// The four points of a curve between two nodes, which is to the right of the straight way: those of both directions
-/// lie apart.
+/// The four points of a curve between two nodes, which is to the right of the straight way: those
+/// of both directions lie apart.
 fn bow(from: Point, to: Point, centre: Point) -> [Point; 4] {
     let aside = 0.12;
     let (x, y) = (to.0 - from.0, to.1 - from.1);

@@ -56,7 +56,8 @@ pub fn scale(panels: &[Panel], unit: &str) -> Scale {
     Scale::of(ramp, panels.iter().flat_map(|panel| &panel.fields).map(|field| field.amount))
 }
 
-/// The panels side by side, or each below the last where they are not square; `unit` is that of the amounts.
+/// The panels side by side, or each below the last where they are not square; `unit` is that of the
+/// amounts.
 pub fn drawn(title: &str, panels: &[Panel], unit: &str) -> Picture {
     let scale = scale(panels, unit);
     let mut picture = Picture { title: title.to_owned(), ..Picture::default() };

@@ -1,5 +1,5 @@
-//! Pictures, as SVG with numbers that show on hovering, and as PNG with a font of the program's own, so that no machine
-//! needs one.
+//! Pictures, as SVG with numbers that show on hovering, and as PNG with a font of the program's
+//! own, so that no machine needs one.
 
 mod bars;
 mod font;

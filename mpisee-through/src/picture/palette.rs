@@ -1,4 +1,5 @@
-//! Colours, which are those of the report in light (`report/src/theme.ts`), and the scale by which amounts have shades.
+//! Colours, which are those of the report in light (`report/src/theme.ts`), and the scale by which
+//! amounts have shades.
 
 /// Red, green and blue.
 pub type Colour = [u8; 3];

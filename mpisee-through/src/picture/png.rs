@@ -87,8 +87,9 @@ impl Canvas {
         }
     }
 
-    /// Fills what is within the points: of each row of pixels some lines are followed, and each covers its part of the
-    /// pixels between where it enters and leaves. Parts that lie upon each other are within, too.
+    /// Fills what is within the points: of each row of pixels some lines are followed, and each
+    /// covers its part of the pixels between where it enters and leaves. Parts that lie upon each
+    /// other are within, too.
     fn area(&mut self, points: &[(f64, f64)], colour: Colour) {
         let heights = || points.iter().map(|(_, y)| *y);
         let (top, bottom) = (heights().fold(f64::MAX, f64::min), heights().fold(f64::MIN, f64::max));
@@ -126,8 +127,8 @@ impl Canvas {
     }
 }
 
-/// From where to where a line is within an outline: where it has crossed it more often in one direction than in the
-/// other.
+/// From where to where a line is within an outline: where it has crossed it more often in one
+/// direction than in the other.
 fn spans(points: &[(f64, f64)], y: f64) -> Vec<(f64, f64)> {
     let ends = points.iter().zip(points.iter().cycle().skip(1));
     let crossing = |(a, b): (&(f64, f64), &(f64, f64))| {

@@ -23,7 +23,8 @@ const RULE: Colour = palette::LINE;
 pub struct SourceLine {
     pub number: usize,
     pub text: String,
-    /// Its accesses by kind, and the text that shows under the pointer; none for a line that is context.
+    /// Its accesses by kind, and the text that shows under the pointer; none for a line that is
+    /// context.
     pub does: Option<([u64; 3], String)>,
     /// True if lines before it are left out.
     pub is_after_gap: bool,
@@ -40,7 +41,8 @@ pub struct SourceFile {
     pub lines: Vec<SourceLine>,
 }
 
-/// The files one below the other. Bars are as long as their parts of the longest of all lines; `all` is what shares are of.
+/// The files one below the other. Bars are as long as their parts of the longest of all lines;
+/// `all` is what shares are of.
 pub fn source(title: &str, kinds: Kinds, files: &[SourceFile], all: u64, notes: &[String]) -> Picture {
     let mut picture = Picture { title: title.to_owned(), ..Picture::default() };
     picture.text(MARGIN, MARGIN + TITLE, TITLE, Anchor::Start, title);

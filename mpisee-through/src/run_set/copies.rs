@@ -1,7 +1,8 @@
 //! Profiles of one run: a directory that was copied is no repetition.
 //!
-//! A run has no number of its own. Two profiles are of one run if it began in the same second, as the same job with the same command,
-//! and all ranks had the same hosts and process IDs; imported profiles without process IDs also need the same wall times.
+//! A run has no number of its own. Two profiles are of one run if it began in the same second, as
+//! the same job with the same command, and all ranks had the same hosts and process IDs; imported
+//! profiles without process IDs also need the same wall times.
 
 use super::RunProfiles;
 use crate::load;
@@ -22,7 +23,8 @@ pub struct Copy {
 
 /// Start, job and command of a run.
 type Beginning = (String, Option<String>, Vec<String>);
-/// Host, process ID and, where that is unknown, wall time of each rank; of each node where rows are sums over ranks.
+/// Host, process ID and, where that is unknown, wall time of each rank; of each node where rows are
+/// sums over ranks.
 type Processes = Vec<(String, u32, Option<u64>)>;
 
 /// Finds profiles of one run. What cannot be read is of no known run: its reader explains it.

@@ -8,20 +8,23 @@ use std::sync::Arc;
 
 /// PERF: small enough for a core's cache, large enough that threads seldom wait for each other.
 const BLOCK: usize = 1 << 20;
-/// Where no record ends within this many bytes, a quotation mark opened a field that nothing closes.
+/// Where no record ends within this many bytes, a quotation mark opened a field that nothing
+/// closes.
 const LONGEST_RECORD: usize = 1 << 26;
 
 /// Which field of a record is which column.
 #[derive(Debug)]
 pub struct Columns {
-    /// Per column of the format, the number of its field; none of a column that the table lacks and may lack.
+    /// Per column of the format, the number of its field; none of a column that the table lacks and
+    /// may lack.
     pub fields: Vec<Option<usize>>,
     /// How many fields a record has.
     pub count: usize,
 }
 
 impl Columns {
-    /// How a table is laid out whose columns are those of the format, in its order, with nothing between them.
+    /// How a table is laid out whose columns are those of the format, in its order, with nothing
+    /// between them.
     pub fn written(&self) -> Option<Written> {
         let present: Vec<usize> = self.fields.iter().copied().flatten().collect();
         let are_in_order = present.iter().enumerate().all(|(place, field)| *field == place);
@@ -155,7 +158,8 @@ impl Blocks {
     }
 }
 
-/// The end of the last whole record in a text that begins with one: after the last line feed that is not in quotes.
+/// The end of the last whole record in a text that begins with one: after the last line feed that
+/// is not in quotes.
 fn end_of_records(text: &[u8]) -> Option<usize> {
     let quotes = memchr::memchr_iter(b'"', text).count();
     let mut after = 0;

@@ -1,7 +1,8 @@
-//! Reads a large table on all cores: whole records block by block, each thread with sums of its own.
+//! Reads a large table on all cores: whole records block by block, each thread with sums of its
+//! own.
 //!
-//! Memory is for a block per thread and for the [`Fold`]s, however long the table is. Blocks are handed out in
-//! the order of the file, so that a fold sees its rows in ascending order.
+//! Memory is for a block per thread and for the [`Fold`]s, however long the table is. Blocks are
+//! handed out in the order of the file, so that a fold sees its rows in ascending order.
 
 mod blocks;
 mod progress;
@@ -57,7 +58,8 @@ pub fn scan<T: Table, F: Fold<T>>(
         Ok(folds) => Ok(Scanned { folds, cut_off: None }),
         Err(Stop::Unreadable(source)) => Err(ProfileError::File { path, action: "read", source }),
         Err(Stop::Wrong { at, why }) => {
-            // Blocks after the wrong row may have been added by other threads: the rows before it are read again.
+            // Blocks after the wrong row may have been added by other threads: the rows before it
+            // are read again.
             let before = Blocks::open(&path, T::Of::columns(), T::Of::OPTIONAL)?.until(at);
             let folds = read::<T, F>(before, threads, &make, &progress).map_err(|stop| match stop {
                 Stop::Unreadable(source) => ProfileError::File { path: path.clone(), action: "read", source },
@@ -79,8 +81,8 @@ enum Stop {
     },
 }
 
-/// Reads all blocks. Of several malformed records the first is reported: blocks are handed out in order, and each is
-/// read up to its first malformed record.
+/// Reads all blocks. Of several malformed records the first is reported: blocks are handed out in
+/// order, and each is read up to its first malformed record.
 fn read<T: Table, F: Fold<T>>(
     blocks: Blocks,
     threads: usize,

@@ -100,8 +100,9 @@ impl Splitter {
 
 /// How many bytes come before a comma, a line feed or a quotation mark.
 ///
-/// PERF: eight at a time, after "Determine if a word has a byte equal to n" in S. E. Anderson, *Bit Twiddling Hacks*:
-/// of the bytes that seem to be equal, the lowest is. Fields are too short for memchr.
+/// PERF: eight at a time, after "Determine if a word has a byte equal to n" in S. E. Anderson, *Bit
+/// Twiddling Hacks*: of the bytes that seem to be equal, the lowest is. Fields are too short for
+/// memchr.
 fn plain_length(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let equal = |word: u64, byte: u8| {
@@ -129,7 +130,8 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// The text in a column, by the column's number in the format; empty of a column that the table lacks.
+    /// The text in a column, by the column's number in the format; empty of a column that the table
+    /// lacks.
     pub fn text(&self, column: usize) -> &'a [u8] {
         let Some(field) = self.columns.fields[column] else { return b"" };
         let place = self.splitter.spans[field];
@@ -196,8 +198,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Reads the fields of a record one after the other, where they are as the tables are written: in the order of the format,
-/// without quotation marks. Anything else is nothing here, and left to [`Splitter`].
+/// Reads the fields of a record one after the other, where they are as the tables are written: in
+/// the order of the format, without quotation marks. Anything else is nothing here, and left to
+/// [`Splitter`].
 ///
 /// PERF: a number's digits are looked at once, for its value and for its end.
 pub struct Cursor<'a> {
@@ -244,7 +247,8 @@ impl<'a> Cursor<'a> {
         self.number_before(end).map(Some)
     }
 
-    /// A time in seconds with nine decimals and this after it, as nanoseconds, or nothing before it.
+    /// A time in seconds with nine decimals and this after it, as nanoseconds, or nothing before
+    /// it.
     pub fn nanoseconds_if_any(&mut self, end: u8) -> Option<Option<u64>> {
         if self.block.get(self.at) == Some(&end) {
             self.at += 1;
@@ -272,7 +276,8 @@ impl<'a> Cursor<'a> {
         Some((whole * 100_000_000 + eight_digits(*decimals.first_chunk()?)?) * 10 + digit(decimals[8])?)
     }
 
-    /// Digits up to anything else, and how many; none if there are more than `most`, which are below 20.
+    /// Digits up to anything else, and how many; none if there are more than `most`, which are
+    /// below 20.
     fn digits(&mut self, most: usize) -> Option<(u64, usize)> {
         let mut number: u64 = 0;
         for (count, &byte) in self.block.get(self.at..)?.iter().enumerate() {
@@ -316,7 +321,8 @@ fn digit(byte: u8) -> Option<u64> {
     (digit < 10).then_some(u64::from(digit))
 }
 
-/// PERF: eight digits at a time, pairs, then fours, then all: D. Lemire, "Quickly parsing eight digits".
+/// PERF: eight digits at a time, pairs, then fours, then all: D. Lemire, "Quickly parsing eight
+/// digits".
 fn eight_digits(text: [u8; 8]) -> Option<u64> {
     let word = u64::from_le_bytes(text);
     let high = 0xf0f0_f0f0_f0f0_f0f0;

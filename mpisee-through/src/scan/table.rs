@@ -12,7 +12,8 @@ pub trait Table {
     /// A row that borrows from the block.
     type Row<'a>;
 
-    /// Reads the fields of a record that is as tables are written, and says where the next one begins.
+    /// Reads the fields of a record that is as tables are written, and says where the next one
+    /// begins.
     fn quick(_block: &[u8], _at: usize, _written: Written) -> Option<(Self::Row<'_>, usize)> {
         None
     }

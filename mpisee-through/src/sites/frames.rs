@@ -4,7 +4,8 @@ use crate::debug_info::{BETWEEN, Binaries, Frame};
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::SiteRow;
 
-/// Functions in `inlined_into` at most: each is a level of a tree, so that a damaged table could fill the memory.
+/// Functions in `inlined_into` at most: each is a level of a tree, so that a damaged table could
+/// fill the memory.
 const MOST_INLINED: usize = 64;
 
 /// Between a function and its place.
@@ -21,7 +22,8 @@ pub struct SiteFrame {
     pub line: Option<u32>,
     /// The file name of the binary; empty if there is none.
     pub module: String,
-    /// How far the return address is behind the begin of the function, or its address as in the binary's symbol table where that is not known.
+    /// How far the return address is behind the begin of the function, or its address as in the
+    /// binary's symbol table where that is not known.
     pub offset: u64,
 }
 
@@ -37,15 +39,17 @@ impl SiteFrame {
         SiteFrame { function, file: String::new(), line: None, module: String::new(), offset: 0 }
     }
 
-    /// `step at /src/solver.c:301 < main at /src/main.c:88`, as `sites.csv` has the functions into which one is inlined.
+    /// `step at /src/solver.c:301 < main at /src/main.c:88`, as `sites.csv` has the functions into
+    /// which one is inlined.
     pub fn list_text(frames: &[SiteFrame]) -> String {
         let text =
             |frame: &SiteFrame| format!("{}{AT}{}:{}", frame.function, frame.file, frame.line.unwrap_or(0));
         frames.iter().take(MOST_INLINED).map(text).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// The frames of such a text, in a binary of this file name; none if it is no such text, or has more of them than anybody inlines. Names of functions have `<` in them,
-    /// too, so that a frame ends where a line is before it.
+    /// The frames of such a text, in a binary of this file name; none if it is no such text, or has
+    /// more of them than anybody inlines. Names of functions have `<` in them, too, so that a frame
+    /// ends where a line is before it.
     pub fn of_list(text: &str, module: &str) -> Option<Vec<SiteFrame>> {
         let mut frames = Vec::new();
         let mut frame = String::new();

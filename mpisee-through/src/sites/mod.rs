@@ -1,8 +1,9 @@
 //! Call sites: the places in the program that call MPI, as functions and lines.
 //!
-//! `sites.csv` has the addresses, [`tables`] reads it, [`crate::debug_info`] resolves them. [`frames`] has the frames of a site, [`wrappers`] says which of
-//! them are of libraries that call MPI for the program, [`place`] which frame is shown, [`sums`] adds up the calls of each
-//! place, [`paths`] reads call paths, and [`skipped`] reports patterns for frames that match none.
+//! `sites.csv` has the addresses, [`tables`] reads it, [`crate::debug_info`] resolves them.
+//! [`frames`] has the frames of a site, [`wrappers`] says which of them are of libraries that call
+//! MPI for the program, [`place`] which frame is shown, [`sums`] adds up the calls of each place,
+//! [`paths`] reads call paths, and [`skipped`] reports patterns for frames that match none.
 
 mod frames;
 mod paths;
@@ -64,7 +65,8 @@ pub struct Sites {
 }
 
 impl Sites {
-    /// The call sites of the profile, `None` if it has none; nothing is resolved yet. Binaries are looked for below `dirs` first.
+    /// The call sites of the profile, `None` if it has none; nothing is resolved yet. Binaries are
+    /// looked for below `dirs` first.
     ///
     /// # Errors Of a table or a list of frames to skip that cannot be read, of servers that cannot
     /// be asked, and of `dirs` that are no folders.
@@ -146,7 +148,8 @@ impl Sites {
         frames
     }
 
-    /// The binaries whose lines or functions are not known, and what to do; none if all that were asked for are.
+    /// The binaries whose lines or functions are not known, and what to do; none if all that were
+    /// asked for are.
     pub fn note(&self) -> Option<String> {
         let is_ours = |(module, _): &(&String, &Unresolved)| !self.wrappers.is_library(module);
         let (split, without_lines): (Vec<_>, Vec<_>) = self

@@ -19,7 +19,8 @@ pub struct PathSum {
     pub time_ns: u64,
 }
 
-/// The calls of the communicators, operations and ranks that the filter takes, which may choose by nothing else.
+/// The calls of the communicators, operations and ranks that the filter takes, which may choose by
+/// nothing else.
 ///
 /// # Errors
 /// Of a table that cannot be read, and of a choice of ranks where rows are sums over ranks.

@@ -1,4 +1,5 @@
-//! The place that stands for a call: the first frame outside of libraries and functions that call MPI for the program.
+//! The place that stands for a call: the first frame outside of libraries and functions that call
+//! MPI for the program.
 
 use super::frames::SiteFrame;
 use super::{Sites, is_start};
@@ -15,7 +16,8 @@ pub enum How {
     Outside(String),
     /// It is the innermost frame, of a wrapper; no path says who called that.
     InWrapper,
-    /// It is the innermost frame, and the path has none outside of wrappers, of which the user named some.
+    /// It is the innermost frame, and the path has none outside of wrappers, of which the user
+    /// named some.
     AllSkipped,
 }
 
@@ -40,7 +42,8 @@ pub struct SitePlace {
 }
 
 impl SitePlace {
-    /// `step at solver.c:301`, with the functions into which that is inlined, and what lies between it and MPI.
+    /// `step at solver.c:301`, with the functions into which that is inlined, and what lies between
+    /// it and MPI.
     pub fn text(&self) -> String {
         self.chosen(self.frames_text())
     }
@@ -64,8 +67,8 @@ impl SitePlace {
         self.frames.iter().map(SiteFrame::text).collect::<Vec<_>>().join(BETWEEN)
     }
 
-    /// Returns whether the function, its file, or file and line is called so, or those of a function into which it is inlined: which
-    /// functions are inlined differs between builds.
+    /// Returns whether the function, its file, or file and line is called so, or those of a
+    /// function into which it is inlined: which functions are inlined differs between builds.
     pub fn is_called(&self, glob: &Glob) -> bool {
         self.frames.iter().any(|frame| {
             let of_line = frame.line_text().is_some_and(|line| glob.matches(&line));
@@ -78,8 +81,9 @@ impl SitePlace {
         self.frames.first().is_some_and(|frame| frame.line_text().is_some())
     }
 
-    /// The same without lines and offsets, which differ between builds. Of frames whose function is not known there is the
-    /// binary alone. That of the program, whose file name is `program`, may have another name in another build.
+    /// The same without lines and offsets, which differ between builds. Of frames whose function is
+    /// not known there is the binary alone. That of the program, whose file name is `program`, may
+    /// have another name in another build.
     pub fn functions(&self, program: &str) -> String {
         let binary = |frame: &SiteFrame| match frame.module == program {
             true => "(the program)".to_owned(),
@@ -124,8 +128,8 @@ impl Sites {
             .unwrap_or_else(|| SitePlace { frames: self.frames(site).to_vec(), how: How::InWrapper })
     }
 
-    /// The place of a path that leads out of wrappers, if its first site is in one; the path's own site follows from
-    /// [`Sites::place`].
+    /// The place of a path that leads out of wrappers, if its first site is in one; the path's own
+    /// site follows from [`Sites::place`].
     pub fn outside_of_wrappers(&mut self, path: PathId) -> Option<SitePlace> {
         let sites = self.stack(path).to_vec();
         let (first, _) = sites.split_first()?;

@@ -1,4 +1,5 @@
-//! Patterns of `--skip-frames` that match nothing: an error with the functions and libraries that there are.
+//! Patterns of `--skip-frames` that match nothing: an error with the functions and libraries that
+//! there are.
 
 use super::{SiteArgs, Sites};
 use crate::no_match::listed;
@@ -12,8 +13,8 @@ use std::path::PathBuf;
 /// Names with the number of call sites in them.
 type Names = BTreeMap<String, u128>;
 
-/// Needs each pattern of `--skip-frames` to match a function or library in one of the profiles at least, on paths or not. Binaries are
-/// looked for below `dirs` first.
+/// Needs each pattern of `--skip-frames` to match a function or library in one of the profiles at
+/// least, on paths or not. Binaries are looked for below `dirs` first.
 ///
 /// # Errors
 /// As [`Sites::of`], and of a pattern that matches nothing.

@@ -19,8 +19,8 @@ pub struct PlaceSum {
     pub place: Option<SitePlace>,
     pub call: String,
     pub cell: Cell,
-    /// True if these are all calls that the place makes, with bytes and lengths. Of calls through a library those are there whose
-    /// path was taken, and the rest is at the library.
+    /// True if these are all calls that the place makes, with bytes and lengths. Of calls through a
+    /// library those are there whose path was taken, and the rest is at the library.
     pub is_whole: bool,
     /// Calls and nanoseconds by communicator.
     pub comms: BTreeMap<String, (u64, u128)>,
@@ -28,7 +28,8 @@ pub struct PlaceSum {
     pub sites: BTreeSet<SiteId>,
 }
 
-/// The share of the time that certain sums have, `12.5 %`; none if it would be 0.0 %, which is not worth a sentence.
+/// The share of the time that certain sums have, `12.5 %`; none if it would be 0.0 %, which is not
+/// worth a sentence.
 pub fn share_of_time(sums: &[PlaceSum], is_it: impl Fn(&PlaceSum) -> bool) -> Option<String> {
     let all_ns: u128 = sums.iter().map(|sum| sum.cell.time_ns).sum();
     let of: u128 = sums.iter().filter(|sum| is_it(sum)).map(|sum| sum.cell.time_ns).sum();
@@ -58,7 +59,8 @@ type Origin = (String, String, SiteId);
 /// Calls that were made through wrappers, by the place that called these.
 type Moved = HashMap<Origin, BTreeMap<SitePlace, Vec<PathSum>>>;
 
-/// Sums up the calls that the filter takes. Calls of wrappers are where the wrapper was called, as far as they are on paths.
+/// Sums up the calls that the filter takes. Calls of wrappers are where the wrapper was called, as
+/// far as they are on paths.
 ///
 /// # Errors
 /// Of a table that cannot be read.
@@ -109,7 +111,8 @@ pub fn place_sums(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) ->
     Ok(PlaceSums { sums, calls, cut_off: groups.cut_off })
 }
 
-/// Adds how the times of ranks differ, where rows are sums over ranks, and a place has all calls of one site and no others.
+/// Adds how the times of ranks differ, where rows are sums over ranks, and a place has all calls of
+/// one site and no others.
 fn add_times_over_ranks(view: &ProfileView, sums: &mut [PlaceSum]) -> Result<()> {
     if matches!(view.processes().rows, ProcessRows::Ranks(_)) {
         return Ok(());
@@ -134,7 +137,8 @@ fn add_times_over_ranks(view: &ProfileView, sums: &mut [PlaceSum]) -> Result<()>
     Ok(())
 }
 
-/// Paths have neither region nor size nor memory: where these are chosen, calls stay at their sites.
+/// Paths have neither region nor size nor memory: where these are chosen, calls stay at their
+/// sites.
 fn moved(view: &ProfileView, sites: &mut Sites, filter: &CallFilter) -> Result<Moved> {
     let mut moved = Moved::new();
     if filter.names_parts_of_operations() {

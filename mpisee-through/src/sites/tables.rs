@@ -1,11 +1,13 @@
-//! Reads the tables of call sites and stacks, and refuses rows that no resolution or tree can be made of.
+//! Reads the tables of call sites and stacks, and refuses rows that no resolution or tree can be
+//! made of.
 
 use super::frames::SiteFrame;
 use mpisee_profile::rows::{PathRow, PathTotalRow, Row, SiteRow, StackRow};
 use mpisee_profile::{PathId, Profile, ProfileError, SiteId};
 use std::collections::HashMap;
 
-/// Call sites on a path at most. The recorder takes 128; each is a level of a tree, so that a damaged table could fill the memory.
+/// Call sites on a path at most. The recorder takes 128; each is a level of a tree, so that a
+/// damaged table could fill the memory.
 const MOST_OF_PATH: usize = 1024;
 
 /// The rows of `sites.csv`; nothing if there is none.

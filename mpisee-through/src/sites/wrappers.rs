@@ -1,4 +1,5 @@
-//! Libraries and functions that call MPI for the program: the call that matters is the one into them.
+//! Libraries and functions that call MPI for the program: the call that matters is the one into
+//! them.
 //!
 //! A library is known by the path of its file: by its name ([`LIBRARIES`]), or as part of a Python
 //! package ([`PACKAGES`]). Users add patterns in a file ([`read_patterns`]) or with
@@ -100,8 +101,8 @@ const LIBRARIES: &[&str] = &[
     "libsci_pgi*_mpi*.so*",
 ];
 
-/// File names of extensions of Python in compiled code: lines of Python call them. Their names have a tag that no library
-/// of a program in another language has.
+/// File names of extensions of Python in compiled code: lines of Python call them. Their names have
+/// a tag that no library of a program in another language has.
 const EXTENSIONS: [&str; 2] = ["*.cpython-*.so", "*.abi3.so"];
 
 /// Packages of Python that communicate for programs, with their extensions in compiled code.
@@ -123,7 +124,8 @@ const PACKAGES: &[&str] = &[
     "accelerate",
     "lightning",
 ];
-/// Frames of Python's own library, which calls what the program gave it: `runpy`, `threading`, `contextlib`.
+/// Frames of Python's own library, which calls what the program gave it: `runpy`, `threading`,
+/// `contextlib`.
 const PYTHON: &str = "Python";
 
 /// The known package of Python that a file is of, a line of Python or an extension; or Python
@@ -212,7 +214,8 @@ impl Wrappers {
         self.library(path).is_some()
     }
 
-    /// The name of the known library, of its Python package, or of the extension of Python, if a binary of this path is one.
+    /// The name of the known library, of its Python package, or of the extension of Python, if a
+    /// binary of this path is one.
     fn library<'p>(&self, path: &'p str) -> Option<&'p str> {
         let name = file_name(path);
         if is_mpi_library(name.as_bytes()) || self.libraries.iter().any(|library| library.matches(name)) {
@@ -226,8 +229,8 @@ impl Wrappers {
             .or_else(|| self.listed.iter().any(|one| one.matches_file(path)).then_some(name))
     }
 
-    /// Returns whether `--skip-frames` or the user's file names the function, its library or its file; `binary` is as in
-    /// [`Wrappers::name`].
+    /// Returns whether `--skip-frames` or the user's file names the function, its library or its
+    /// file; `binary` is as in [`Wrappers::name`].
     pub fn is_named(&self, frame: &SiteFrame, binary: &str) -> bool {
         let file = if binary.is_empty() { &frame.file } else { binary };
         let is_it = |glob: &Glob| glob.matches(&frame.function) || glob.matches(&frame.module);

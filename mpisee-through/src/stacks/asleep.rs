@@ -1,4 +1,5 @@
-//! Where a thread sleeps: of threads in a system call the kernel tells the registers, without stopping anything.
+//! Where a thread sleeps: of threads in a system call the kernel tells the registers, without
+//! stopping anything.
 
 use std::fs;
 

@@ -21,7 +21,8 @@ pub struct Mapping {
     pub is_code: bool,
     /// The place in the file.
     pub offset: u64,
-    /// The device and the inode of the file: a container, or a later build, may have another one at the same path.
+    /// The device and the inode of the file: a container, or a later build, may have another one at
+    /// the same path.
     pub file: (String, u64),
     /// The file; empty if there is none.
     pub path: String,
@@ -109,8 +110,9 @@ pub struct Files {
 }
 
 impl Files {
-    /// The file that a process has mapped there, whose `root` may be that of a container, or if that cannot be read the one at this path
-    /// here; `None` for memory without one, and for files that are no programs or not there any more.
+    /// The file that a process has mapped there, whose `root` may be that of a container, or if
+    /// that cannot be read the one at this path here; `None` for memory without one, and for files
+    /// that are no programs or not there any more.
     pub fn find(&mut self, root: &str, mapping: &Mapping) -> Option<Arc<File>> {
         if !mapping.is_file() {
             return None;
@@ -121,7 +123,8 @@ impl Files {
     }
 }
 
-/// The GNU build ID of a file in hexadecimal, as a process has it in its memory; `None` if it has none there.
+/// The GNU build ID of a file in hexadecimal, as a process has it in its memory; `None` if it has
+/// none there.
 pub fn build_id_in_memory(memory: &Memory, mappings: &[Mapping], path: &str) -> Option<String> {
     let head = head_in_memory(memory, mappings, path)?;
     let elf = FileHeader64::<Endianness>::parse(&*head).ok()?;
@@ -219,8 +222,8 @@ impl File {
         Some(mapping.begin.wrapping_sub(mapping.offset).wrapping_add(range.start).wrapping_sub(*address))
     }
 
-    /// Leaves out tables that the unwinder would take without an index, if evaluating one of their rules may not end: [`File::rules`]
-    /// finds rules by the index.
+    /// Leaves out tables that the unwinder would take without an index, if evaluating one of their
+    /// rules may not end: [`File::rules`] finds rules by the index.
     fn without_endless_tables(mut self) -> File {
         let (text, got) = (self.text.begin(), self.got.begin());
         let has_index = self.eh_frame_hdr.0.is_some();

@@ -1,11 +1,13 @@
 //! Call stacks of threads that are in MPI, or asleep, read from outside of their processes.
 //!
-//! While a thread is in a call, its segment has the frame pointer of the function of mpisee's library that makes the call
-//! to MPI. What that function was called from is on the stack behind it, where the process goes on running but does not
-//! return before the call does: so nothing has to be stopped, and who reads only has to look again whether the thread is still in the
-//! same call. Of a thread that sleeps outside of MPI the kernel tells where it does. From the program's first frame on, frames are found by the unwind tables of the files that are mapped, and by
-//! frame pointers where these have none. The walk ends where the recorder's own would: before rules whose evaluation may not
-//! end, and at a frame that cannot be the caller's.
+//! While a thread is in a call, its segment has the frame pointer of the function of mpisee's
+//! library that makes the call to MPI. What that function was called from is on the stack behind
+//! it, where the process goes on running but does not return before the call does: so nothing has
+//! to be stopped, and who reads only has to look again whether the thread is still in the same
+//! call. Of a thread that sleeps outside of MPI the kernel tells where it does. From the program's
+//! first frame on, frames are found by the unwind tables of the files that are mapped, and by frame
+//! pointers where these have none. The walk ends where the recorder's own would: before rules whose
+//! evaluation may not end, and at a frame that cannot be the caller's.
 
 mod asleep;
 mod files;
@@ -57,7 +59,8 @@ pub struct Stacks<'r> {
     pub build_ids: HashMap<String, Option<String>>,
 }
 
-/// A thread by which the kernel shows the memory of its process: the first one may have ended, while others go on.
+/// A thread by which the kernel shows the memory of its process: the first one may have ended,
+/// while others go on.
 fn living_thread(pid: u32) -> u32 {
     let has_memory = |thread: &u32| {
         std::fs::read(format!("/proc/{pid}/task/{thread}/maps")).is_ok_and(|maps| !maps.is_empty())
@@ -97,8 +100,9 @@ impl StackReader {
 }
 
 impl Stacks<'_> {
-    /// The return addresses of the calls that led to the call to MPI which is made from `frame`, the innermost first: `app+0x1a2b`, an
-    /// address as in the file, or, where no file is mapped, `0x7f0012345678`.
+    /// The return addresses of the calls that led to the call to MPI which is made from `frame`,
+    /// the innermost first: `app+0x1a2b`, an address as in the file, or, where no file is mapped,
+    /// `0x7f0012345678`.
     ///
     /// # Errors
     /// Why they cannot be read.
@@ -107,8 +111,9 @@ impl Stacks<'_> {
         Ok(FrameAddress::from_return_address(address).map_or_else(Vec::new, |at| self.walk(at, registers)))
     }
 
-    /// The addresses at which the thread goes on that sleeps, and to which the calls return that led to there, as [`Stacks::read`] has
-    /// them; `None` if it does not sleep all the time in which they are read.
+    /// The addresses at which the thread goes on that sleeps, and to which the calls return that
+    /// led to there, as [`Stacks::read`] has them; `None` if it does not sleep all the time in
+    /// which they are read.
     pub fn read_asleep(&mut self) -> Option<Vec<String>> {
         let asleep = Asleep::of(self.pid, self.thread)?;
         // What else is in its registers is not known: a walk ends where it needs that.
@@ -183,7 +188,8 @@ impl Stacks<'_> {
         read
     }
 
-    /// `file+0xaddress`, the address as the file has it; where that cannot be read, the offset in it.
+    /// `file+0xaddress`, the address as the file has it; where that cannot be read, the offset in
+    /// it.
     fn place(&mut self, address: u64) -> String {
         let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_file()).cloned() else {
             return format!("{address:#x}");
@@ -200,7 +206,8 @@ impl Stacks<'_> {
         format!("{path}+{:#x}", address.wrapping_sub(bias))
     }
 
-    /// Adds the file that is mapped there to the unwinder, and returns the rules that it has for the address.
+    /// Adds the file that is mapped there to the unwinder, and returns the rules that it has for
+    /// the address.
     fn know(&mut self, address: u64) -> Rules {
         let Some(mapping) = self.mapping(address).filter(|mapping| mapping.is_code).cloned() else {
             return Rules::Missing;

@@ -11,8 +11,8 @@ pub struct Difference {
     pub chance: f64,
 }
 
-/// Compares the means by Welch's test. One run alone is taken to differ as those of the other set do; of two single runs nothing
-/// is known.
+/// Compares the means by Welch's test. One run alone is taken to differ as those of the other set
+/// do; of two single runs nothing is known.
 pub fn difference(before: &[f64], after: &[f64]) -> Option<Difference> {
     let change = mean(after) - mean(before);
     let (error, freedom) = match (deviation(before), deviation(after)) {
@@ -50,8 +50,8 @@ fn of_one(deviation: f64, count: usize) -> (f64, f64) {
     (deviation * (1.0 + 1.0 / count as f64).sqrt(), (count - 1) as f64)
 }
 
-/// Which of many differences are more than chance, where with [`CONFIDENCE`] not a single one of them may be chance: Holm's
-/// method.
+/// Which of many differences are more than chance, where with [`CONFIDENCE`] not a single one of
+/// them may be chance: Holm's method.
 pub fn holm(chances: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|&one, &other| chances[one].total_cmp(&chances[other]));

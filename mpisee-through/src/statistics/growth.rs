@@ -1,8 +1,10 @@
-//! How a number grows with another, such as time with ranks: simple models, fitted, and what a few points say of them.
+//! How a number grows with another, such as time with ranks: simple models, fitted, and what a few
+//! points say of them.
 //!
-//! Each model is `a + b f(p)` with `a` and `b` not negative. Deviations are taken by the size of the number, so that the
-//! small numbers on few ranks count as the large ones do; but numbers below a twentieth of the largest do not count more for
-//! being smaller. So intervals are factors: half as much and twice as much are as far.
+//! Each model is `a + b f(p)` with `a` and `b` not negative. Deviations are taken by the size of
+//! the number, so that the small numbers on few ranks count as the large ones do; but numbers below
+//! a twentieth of the largest do not count more for being smaller. So intervals are factors: half
+//! as much and twice as much are as far.
 
 use super::{CONFIDENCE, fisher, student};
 use std::fmt;
@@ -63,7 +65,8 @@ pub struct Fit {
     pub slope: f64,
     /// The sum of squared deviations, as logarithms of factors.
     squares: f64,
-    /// The uncertainty of `base` and `slope`, without that of the points: variances, and the covariance.
+    /// The uncertainty of `base` and `slope`, without that of the points: variances, and the
+    /// covariance.
     uncertain: [f64; 3],
 }
 
@@ -139,8 +142,9 @@ impl Weighted {
 const STEPS: usize = 20;
 
 impl Fit {
-    /// The model that is nearest to the points; none if the best is not to grow. Deviations are taken by what the model has, so
-    /// that a constant is the mean: taken by the points, it would be near the smallest.
+    /// The model that is nearest to the points; none if the best is not to grow. Deviations are
+    /// taken by what the model has, so that a constant is the mean: taken by the points, it would
+    /// be near the smallest.
     fn of(model: Model, points: &[Point]) -> Option<Self> {
         let most = largest(points);
         let mut scales: Vec<f64> = points.iter().map(|point| scale(point.y, most)).collect();
@@ -186,7 +190,8 @@ const MOST_WIDTH: f64 = 20.0;
 pub const FEWEST: usize = 3;
 
 impl Growth {
-    /// Of points in the order of `p`; none of fewer than [`FEWEST`] different `p`, or if all numbers are 0.
+    /// Of points in the order of `p`; none of fewer than [`FEWEST`] different `p`, or if all
+    /// numbers are 0.
     pub fn of(points: &[Point]) -> Option<Self> {
         let mut different: Vec<f64> = points.iter().map(|point| point.p).collect();
         different.dedup();
@@ -199,7 +204,8 @@ impl Growth {
         let mut left: Vec<Fit> = compatible(&fits, least, points);
         let freedom = (points.len() - 2) as f64;
         let is_near = |fit: &Fit| (fit.squares / freedom).sqrt() <= NEAR;
-        // The simplest, where it cannot be told from others and describes the points; else the nearest.
+        // The simplest, where it cannot be told from others and describes the points; else the
+        // nearest.
         let constant = left.iter().position(|fit| fit.model == Model::Constant && is_near(fit));
         let nearest =
             (0..left.len()).min_by(|&one, &other| left[one].squares.total_cmp(&left[other].squares))?;
@@ -220,7 +226,8 @@ impl Growth {
         self.held_out.map(|predicted| (predicted - last.y) / last.y)
     }
 
-    /// The number at `p` by the best model, and the interval over all models that were not told apart.
+    /// The number at `p` by the best model, and the interval over all models that were not told
+    /// apart.
     pub fn at(&self, p: f64) -> Prediction {
         let of = |fit: &Fit| self.by(fit, p);
         let mut prediction = of(&self.best);
@@ -247,7 +254,8 @@ impl Growth {
         self.others.len() + 1 == MODELS.len()
     }
 
-    /// The best model, and those that may be it as well: `p log p, or p`; `unclear` where it may be any.
+    /// The best model, and those that may be it as well: `p log p, or p`; `unclear` where it may be
+    /// any.
     pub fn text(&self) -> String {
         let others: Vec<String> = self.others.iter().map(|fit| fit.model.to_string()).collect();
         match others.is_empty() {
@@ -267,10 +275,12 @@ fn noise(points: &[Point]) -> f64 {
     measured.max(count * ROUNDING * ROUNDING)
 }
 
-/// The models that points do not exclude, where `least` are the squares of the nearest, or what chance leaves.
+/// The models that points do not exclude, where `least` are the squares of the nearest, or what
+/// chance leaves.
 ///
-/// A model is excluded if its squares exceed those of the nearest by more than two independent sets of points of the same model
-/// would; the constant, which has a number less, if another explains more than a further number does by chance.
+/// A model is excluded if its squares exceed those of the nearest by more than two independent sets
+/// of points of the same model would; the constant, which has a number less, if another explains
+/// more than a further number does by chance.
 fn compatible(fits: &[Fit], least: f64, points: &[Point]) -> Vec<Fit> {
     let freedom = (points.len() - 2) as f64;
     // The others are four chances to explain more.

@@ -1,6 +1,8 @@
-//! Statistics of a few runs: how far they differ, which of them stand out, what goes with what, and how certain that is.
+//! Statistics of a few runs: how far they differ, which of them stand out, what goes with what, and
+//! how certain that is.
 //!
-//! Runs are few. So each number here comes with what so few runs say of it, and with nothing where they say nothing.
+//! Runs are few. So each number here comes with what so few runs say of it, and with nothing where
+//! they say nothing.
 
 mod difference;
 pub mod growth;
@@ -65,7 +67,8 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// The standard deviation of the population that the values are a sample of; none of fewer than two.
+/// The standard deviation of the population that the values are a sample of; none of fewer than
+/// two.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let freedom = values.len().checked_sub(1).filter(|&freedom| freedom > 0)?;
     let mean = mean(values);
@@ -82,8 +85,9 @@ pub struct MedianRange {
     pub confidence: f64,
 }
 
-/// The narrowest range between two of the values that contains the median with [`CONFIDENCE`], or that of all values with what
-/// confidence so few give. It assumes nothing of the distribution: a value is above the median half of the time.
+/// The narrowest range between two of the values that contains the median with [`CONFIDENCE`], or
+/// that of all values with what confidence so few give. It assumes nothing of the distribution: a
+/// value is above the median half of the time.
 pub fn median_range(values: &[f64]) -> Option<MedianRange> {
     let sorted = sorted(values);
     let count = sorted.len();
@@ -103,8 +107,8 @@ const OUTLIER_CHANCE: f64 = 0.01;
 /// Values that are nearer to the median, by its part, are none.
 const OUTLIER_FROM: f64 = 0.02;
 
-/// The indices of values that are too far from the others for chance, by Grubbs' test, the farthest first. Of fewer than four
-/// none can be told.
+/// The indices of values that are too far from the others for chance, by Grubbs' test, the farthest
+/// first. Of fewer than four none can be told.
 pub fn outliers(values: &[f64]) -> Vec<usize> {
     let mut left: Vec<usize> = (0..values.len()).collect();
     let mut found = Vec::new();
@@ -130,7 +134,8 @@ pub fn outliers(values: &[f64]) -> Vec<usize> {
     found
 }
 
-/// The distance from the mean, in standard deviations, beyond which one of `count` values is an outlier.
+/// The distance from the mean, in standard deviations, beyond which one of `count` values is an
+/// outlier.
 fn grubbs(count: usize) -> f64 {
     let n = count as f64;
     let t = student(1.0 - OUTLIER_CHANCE / (2.0 * n), n - 2.0);
@@ -157,7 +162,8 @@ fn fisher(above: f64, below: f64, confidence: f64) -> f64 {
 pub struct Correlation {
     /// Pearson's coefficient, -1 to 1.
     pub r: f64,
-    /// The interval that contains that of ever more runs with [`CONFIDENCE`], by Fisher's transformation; of four runs or more.
+    /// The interval that contains that of ever more runs with [`CONFIDENCE`], by Fisher's
+    /// transformation; of four runs or more.
     pub interval: Option<[f64; 2]>,
     /// The probability of a coefficient that is as far from 0 where nothing goes with anything.
     pub chance: f64,
@@ -165,8 +171,8 @@ pub struct Correlation {
     pub slope: f64,
 }
 
-/// The correlation of two numbers of the same runs; none of fewer than three runs, or where one of the numbers is always the
-/// same.
+/// The correlation of two numbers of the same runs; none of fewer than three runs, or where one of
+/// the numbers is always the same.
 pub fn correlation(one: &[f64], other: &[f64]) -> Option<Correlation> {
     let count = one.len().min(other.len());
     if count < 3 {
@@ -198,8 +204,8 @@ fn normal(below: f64) -> f64 {
     Normal::new(0.0, 1.0).map_or(f64::INFINITY, |normal| normal.inverse_cdf(below))
 }
 
-/// The coefficient that the largest of `tried` correlations over so many runs stays below with [`CONFIDENCE`] where nothing goes
-/// with anything.
+/// The coefficient that the largest of `tried` correlations over so many runs stays below with
+/// [`CONFIDENCE`] where nothing goes with anything.
 pub fn chance_correlation(runs: usize, tried: usize) -> Option<f64> {
     let freedom = runs.checked_sub(2).filter(|&freedom| freedom > 0)? as f64;
     let t = student(1.0 - (1.0 - CONFIDENCE) / (2.0 * tried.max(1) as f64), freedom);

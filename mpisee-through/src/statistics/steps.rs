@@ -1,6 +1,7 @@
 //! Steps: where a number in a history of entries, each with some runs, changes for good.
 //!
-//! Times are noisy, so a step of a time is tested. Counts are exact, so a step of a count is read off.
+//! Times are noisy, so a step of a time is tested. Counts are exact, so a step of a count is read
+//! off.
 
 use super::{mean, median, normal, student_chance};
 use std::ops::Range;
@@ -34,10 +35,11 @@ pub fn level(entries: &[Vec<f64>]) -> f64 {
 
 /// Returns the steps of a noisy number; nothing if so few runs cannot show a step.
 ///
-/// If no run differs from the others but by chance, a step is found with the probability `limit` at most. The clearest
-/// division is taken, first of all entries, then of each part (binary segmentation). Two steps that undo each other hide
-/// from a division in two, so a part is also set apart from the entries around it (circular binary segmentation). Then
-/// each step is found again between its neighbours.
+/// If no run differs from the others but by chance, a step is found with the probability `limit` at
+/// most. The clearest division is taken, first of all entries, then of each part (binary
+/// segmentation). Two steps that undo each other hide from a division in two, so a part is also set
+/// apart from the entries around it (circular binary segmentation). Then each step is found again
+/// between its neighbours.
 pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
     if !can_show(entries, limit) {
         return None;
@@ -68,8 +70,8 @@ pub fn noisy_steps(entries: &[Vec<f64>], limit: f64) -> Option<Vec<Step>> {
     Some(steps.map(|((&(at, chance), from), &to)| step(entries, [from, at, to], chance)).collect())
 }
 
-/// The clearest step of a noisy number of at least this size, where chance makes one as clear with this probability at most:
-/// for numbers without a step that is certain.
+/// The clearest step of a noisy number of at least this size, where chance makes one as clear with
+/// this probability at most: for numbers without a step that is certain.
 pub fn possible_step(entries: &[Vec<f64>], limit: f64, smallest: f64) -> Option<Step> {
     let split = clearest_part(entries, &divisions(entries.len()))?;
     let step = step(entries, [0, split.range.start, entries.len()], split.chance);
@@ -77,7 +79,8 @@ pub fn possible_step(entries: &[Vec<f64>], limit: f64, smallest: f64) -> Option<
     (is_large && step.chance <= limit).then_some(step)
 }
 
-/// The places where a part is divided in two, or a part of it is set apart; nothing if neither is more than chance.
+/// The places where a part is divided in two, or a part of it is set apart; nothing if neither is
+/// more than chance.
 fn find_cuts(part: &[Vec<f64>], limit: f64) -> Vec<usize> {
     let is_step = |split: &Split| split.is_step(part, limit);
     let in_two = clearest_part(part, &divisions(part.len())).filter(is_step);
@@ -112,8 +115,8 @@ fn inner_parts(entries: usize) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// The tests of entries, in two and by inner parts, which share the probability of an error. Values add hardly any error:
-/// chance puts all runs in order far more rarely.
+/// The tests of entries, in two and by inner parts, which share the probability of an error. Values
+/// add hardly any error: chance puts all runs in order far more rarely.
 const TESTS: f64 = 2.0;
 
 /// A part of entries that differs from the others, and how probable it is by chance.
@@ -137,8 +140,9 @@ fn sides<V: Clone>(values: &[V], range: &Range<usize>) -> [Vec<V>; 2] {
 
 /// The clearest of some parts by ranks, or by values where these separate all runs.
 ///
-/// Ranks, as normal scores, give the stated probability for any distribution, as with heavy tails. Of few entries they tell
-/// little. Values tell more, and order guards them: all runs of the part are above, or below, all others.
+/// Ranks, as normal scores, give the stated probability for any distribution, as with heavy tails.
+/// Of few entries they tell little. Values tell more, and order guards them: all runs of the part
+/// are above, or below, all others.
 fn clearest_part(entries: &[Vec<f64>], parts: &[Range<usize>]) -> Option<Split> {
     let by_ranks = clearest_by(&scores(entries), entries, parts, |_| true);
     let is_positive = entries.iter().flatten().all(|&value| value > 0.0);
@@ -164,7 +168,8 @@ fn clearest_by(
     Some(Split { range: range.clone(), chance: (TESTS * parts.len() as f64 * chance).min(1.0) })
 }
 
-/// Sums of the first values, of which any part has its sums at once. The values are less their mean, which keeps digits.
+/// Sums of the first values, of which any part has its sums at once. The values are less their
+/// mean, which keeps digits.
 struct Sums {
     sums: Vec<f64>,
     squares: f64,
@@ -188,7 +193,8 @@ impl Sums {
         let (part, others) = (range.len() as f64, (all - range.len()) as f64);
         let sum = self.sums[range.end] - self.sums[range.start];
         let difference = (sum / part - (self.sums[all] - sum) / others).abs();
-        // Sums of squares around both means: those around the mean of all, less that of the difference.
+        // Sums of squares around both means: those around the mean of all, less that of the
+        // difference.
         let between = difference.powi(2) * part * others / all as f64;
         let variance = (self.squares - between).max(0.0) / (all - 2) as f64;
         let error = (variance * (1.0 / part + 1.0 / others)).sqrt();
@@ -216,7 +222,8 @@ fn are_separate(entries: &[Vec<f64>], range: &Range<usize>) -> bool {
     part[1] < others[0] || others[1] < part[0]
 }
 
-/// The mean normal score of each entry (Blom): runs are ranked together, and equal ones share their ranks.
+/// The mean normal score of each entry (Blom): runs are ranked together, and equal ones share their
+/// ranks.
 fn scores(entries: &[Vec<f64>]) -> Vec<f64> {
     let of_entry =
         |(entry, runs): (usize, &Vec<f64>)| runs.iter().map(|&run| (run, entry)).collect::<Vec<_>>();
@@ -235,8 +242,8 @@ fn scores(entries: &[Vec<f64>]) -> Vec<f64> {
 
 /// Returns the steps of an exact number; nothing if the number varies as times do.
 ///
-/// A level has equal runs in two entries, or in several runs of the first or last entry. A single entry between equal
-/// levels is no step.
+/// A level has equal runs in two entries, or in several runs of the first or last entry. A single
+/// entry between equal levels is no step.
 pub fn exact_steps(entries: &[Vec<f64>]) -> Option<Vec<Step>> {
     let is_equal = |runs: &Vec<f64>| runs.iter().all(|&run| run == runs[0]);
     if !entries.iter().all(is_equal) {

@@ -2,7 +2,8 @@ use super::growth::{Growth, MODELS, Model, Point};
 use super::*;
 use proptest::prelude::*;
 
-/// Numbers that look like noise and are the same in each run of the test, from -1 to 1: a linear congruence.
+/// Numbers that look like noise and are the same in each run of the test, from -1 to 1: a linear
+/// congruence.
 fn noise(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     move || {
@@ -227,7 +228,8 @@ proptest! {
             .map(|&p| (p, unit * (base + 0.1 + slope * value(model, p)) * (1.0 + 1e-4 * next())))
             .collect();
         let found = Growth::of(&points(&planted)).unwrap();
-        // The planted model is among those that are left; and what is predicted contains what is planted.
+        // The planted model is among those that are left; and what is predicted contains what is
+        // planted.
         let left = std::iter::once(&found.best).chain(&found.others).any(|fit| fit.model == model);
         prop_assert!(left, "{model}: {found:?}");
         let (expected, at) = (unit * (base + 0.1 + slope * value(model, 256.0)), found.at(256.0));

@@ -1,7 +1,7 @@
 //! The intervals of all nodes on one grid of time.
 //!
-//! Nodes read at moments of their own, and intervals that were joined are longer: what an interval has is spread over the bins that it
-//! overlaps.
+//! Nodes read at moments of their own, and intervals that were joined are longer: what an interval
+//! has is spread over the bins that it overlaps.
 
 use super::load::TimeLine;
 use super::{JOB, RANKS, UNCOUNTED, UNRECORDED, is_level};
@@ -45,7 +45,8 @@ pub struct Bins {
     pub calls: Vec<CallSeries>,
     pub nodes: Vec<NodeSeries>,
     pub ranks: u32,
-    /// By bin, the time of all ranks whose nodes were read in it while they were recorded, in seconds.
+    /// By bin, the time of all ranks whose nodes were read in it while they were recorded, in
+    /// seconds.
     pub rank_s: Vec<f64>,
     /// The same while they were not.
     pub unrecorded_s: Vec<f64>,
@@ -62,7 +63,8 @@ impl Bins {
         // What is left at the end is in the last bin, if it is less than that part of one.
         const REST: f64 = 0.05;
         let end_s = line.end_s();
-        // Agents read at multiples of their interval since the begin: so the bins begin where intervals do.
+        // Agents read at multiples of their interval since the begin: so the bins begin where
+        // intervals do.
         let interval_s = usual_interval_s(line).unwrap_or(end_s).max(1e-9);
         let most = most.clamp(1, MOST_BINS) as f64;
         let length_s = interval_s * ((end_s / interval_s - REST) / most).ceil().max(1.0);
@@ -243,7 +245,8 @@ impl Bins {
     }
 }
 
-/// The interval of the agents, in seconds: that of the slowest one, or what most rows have where none says it.
+/// The interval of the agents, in seconds: that of the slowest one, or what most rows have where
+/// none says it.
 fn usual_interval_s(line: &TimeLine) -> Option<f64> {
     let said = line.nodes.iter().map(|node| node.interval_s * 2f64.powi(node.joined.min(20) as i32));
     if let Some(most_s) = said.reduce(f64::max).filter(|&most_s| most_s > 0.0) {

@@ -25,7 +25,8 @@ pub fn node_path(folder: &Path, host: &str) -> PathBuf {
     folder.join(format!("{host}.json"))
 }
 
-/// Takes a name in a folder for the node, which is its own if no other node has it there; returns what is said of it then.
+/// Takes a name in a folder for the node, which is its own if no other node has it there; returns
+/// what is said of it then.
 pub fn claim(folder: &Path, node: NodeFile) -> Result<NodeFile> {
     const MOST_TRIES: u32 = 10_000;
     let cannot = || format!("cannot write into '{}'", folder.display());

@@ -1,4 +1,5 @@
-//! The GPUs of a node and the links between them: `HOST.gpus.csv` and `HOST.gpu-links.csv`, written once.
+//! The GPUs of a node and the links between them: `HOST.gpus.csv` and `HOST.gpu-links.csv`, written
+//! once.
 
 use anyhow::{Context, Result};
 use serde::de::DeserializeOwned;
@@ -41,8 +42,9 @@ pub struct GpuLinkRow {
     pub peer: String,
     /// NVLinks to it.
     pub nvlinks: u32,
-    /// The way by PCIe, as `nvidia-smi topo` calls it: `PIX` (one switch), `PXB` (several), `PHB` (a host bridge), `NODE` (a NUMA node), `SYS`
-    /// (between NUMA nodes), and `board` of GPUs on one board; empty if it is unknown.
+    /// The way by PCIe, as `nvidia-smi topo` calls it: `PIX` (one switch), `PXB` (several), `PHB`
+    /// (a host bridge), `NODE` (a NUMA node), `SYS` (between NUMA nodes), and `board` of GPUs on
+    /// one board; empty if it is unknown.
     pub path: String,
 }
 

@@ -210,7 +210,8 @@ impl History {
         totals
     }
 
-    /// Takes over the rows that an earlier agent of the node wrote. Each interval has a row of the node, of the job's ranks.
+    /// Takes over the rows that an earlier agent of the node wrote. Each interval has a row of the
+    /// node, of the job's ranks.
     pub fn take_over(&mut self, rates: Vec<RateRow>, node_rates: Vec<NodeRateRow>) {
         let mut rates = rates.into_iter().peekable();
         let mut node_rates = node_rates.into_iter().peekable();
@@ -235,7 +236,8 @@ impl History {
 }
 
 impl Rate {
-    /// Adds the next interval: what the rank with least time had in both is at least the sum of the least.
+    /// Adds the next interval: what the rank with least time had in both is at least the sum of the
+    /// least.
     fn add(&mut self, next: Rate) {
         self.ranks = self.ranks.max(next.ranks);
         self.inside = next.inside;

@@ -1,4 +1,5 @@
-//! Reads the time line of a job: of all its nodes, from one folder or, where nodes share none, from several.
+//! Reads the time line of a job: of all its nodes, from one folder or, where nodes share none, from
+//! several.
 
 use super::files::{read, table_path};
 use super::gpus::{self, NodeGpu};
@@ -169,8 +170,8 @@ fn folder_of(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// The folder with the time line of a profile's run, beside the profile; `None` if there is none, and for profiles that do not
-/// say which world they are of. Links are not followed.
+/// The folder with the time line of a profile's run, beside the profile; `None` if there is none,
+/// and for profiles that do not say which world they are of. Links are not followed.
 fn beside(profile: &Path, run: &RunInfo) -> Result<Option<PathBuf>> {
     let Some(world) = &run.world_id else { return Ok(None) };
     let path = std::path::absolute(profile)?;
@@ -178,8 +179,8 @@ fn beside(profile: &Path, run: &RunInfo) -> Result<Option<PathBuf>> {
     let entries = std::fs::read_dir(beside).with_context(|| format!("cannot read '{}'", beside.display()))?;
     let folders = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let is_line = |path: &PathBuf| path.extension().is_some_and(|extension| extension == ENDING);
-    // Launchers give the number of a world again after a while: of those the one that began at about the same time. Ranks begin one
-    // after the other.
+    // Launchers give the number of a world again after a while: of those the one that began at
+    // about the same time. Ranks begin one after the other.
     const MOST_APART_S: i64 = 60;
     let apart_s = |start_ns: u64| {
         let second = |apart: i64| start_ns.saturating_add_signed(apart * 1_000_000_000);

@@ -1,10 +1,12 @@
-//! Time lines: what ranks did and nodes counted in each interval of a job, as `mpisee-through agent` writes it.
+//! Time lines: what ranks did and nodes counted in each interval of a job, as `mpisee-through
+//! agent` writes it.
 //!
-//! A folder `NAME.timeline` has `job.json`, and of each node `HOST.json`, `HOST.rates.csv.zst` and `HOST.node-rates.csv.zst`, with GPUs also
-//! `HOST.gpus.csv` and `HOST.gpu-links.csv` ([`gpus`]). Compressed rows
-//! are appended as they come, so that a file that was cut off has all rows but the last few: [`files`]. [`history`] has the rows of one
-//! node while its agent runs, and bounds them; [`load`] reads those of all nodes, [`bins`] puts them on one grid of time, [`phases`]
-//! divides that.
+//! A folder `NAME.timeline` has `job.json`, and of each node `HOST.json`, `HOST.rates.csv.zst` and
+//! `HOST.node-rates.csv.zst`, with GPUs also `HOST.gpus.csv` and `HOST.gpu-links.csv` ([`gpus`]).
+//! Compressed rows are appended as they come, so that a file that was cut off has all rows but the
+//! last few: [`files`]. [`history`] has the rows of one node while its agent runs, and bounds them;
+//! [`load`] reads those of all nodes, [`bins`] puts them on one grid of time, [`phases`] divides
+//! that.
 
 pub mod bins;
 pub mod files;
@@ -37,7 +39,8 @@ pub struct JobFile {
     pub profile: String,
     /// Ranks in `MPI_COMM_WORLD`.
     pub ranks: u32,
-    /// The begin of recording on the rank that began first, of those on the node whose agent was first; UTC.
+    /// The begin of recording on the rank that began first, of those on the node whose agent was
+    /// first; UTC.
     pub start: String,
     /// The same moment, nanoseconds since 1970. Times of all nodes count from here.
     pub start_ns: u64,
@@ -74,8 +77,8 @@ pub struct NodeFile {
     pub link_bytes_per_s: BTreeMap<String, f64>,
 }
 
-/// The source of quantities of the job itself: ranks of the node whose processes run, and time in which ranks were not recorded, summed over
-/// them.
+/// The source of quantities of the job itself: ranks of the node whose processes run, and time in
+/// which ranks were not recorded, summed over them.
 pub const JOB: &str = "job";
 pub const RANKS: &str = "ranks";
 pub const UNRECORDED: &str = "unrecorded_s";
@@ -99,9 +102,10 @@ pub const JOB_FILE: &str = "job.json";
 /// The ending of folders with a time line.
 pub const ENDING: &str = "timeline";
 
-/// The folder for the part of a host in the time line of a job, beside its profile; made, if it is not there. What has that name and is of
-/// another job, or of none, is left alone, and a number added; so is a folder of another user, who could have put links into it. Agents of
-/// several nodes agree on it without a word, since the file that names the job appears whole or not at all.
+/// The folder for the part of a host in the time line of a job, beside its profile; made, if it is
+/// not there. What has that name and is of another job, or of none, is left alone, and a number
+/// added; so is a folder of another user, who could have put links into it. Agents of several nodes
+/// agree on it without a word, since the file that names the job appears whole or not at all.
 pub fn make_folder(wanted: &Path, job: &JobFile, host: &str) -> Result<(PathBuf, JobFile)> {
     const MOST_TRIES: u32 = 10_000;
     let stem = wanted.with_extension("");
@@ -170,7 +174,8 @@ pub fn fresh(path: &Path) -> std::io::Result<File> {
     })
 }
 
-/// Opens a file of a time line. A link may lead anywhere, and a pipe may never be read to its end: neither is opened.
+/// Opens a file of a time line. A link may lead anywhere, and a pipe may never be read to its end:
+/// neither is opened.
 pub fn open(path: &Path) -> Result<BufReader<File>> {
     let cannot = || format!("cannot read '{}'", path.display());
     let mut options = OpenOptions::new();

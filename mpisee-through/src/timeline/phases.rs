@@ -1,8 +1,8 @@
 //! The phases of a program: stretches of time in which it does much the same.
 //!
-//! The bins are divided where that explains most of how they differ: the sum of squared distances from the mean of each phase, plus a price for
-//! each phase, is least (optimal partitioning, B. Jackson et al., 2005). The price follows from how much neighbouring bins differ
-//! by themselves.
+//! The bins are divided where that explains most of how they differ: the sum of squared distances
+//! from the mean of each phase, plus a price for each phase, is least (optimal partitioning, B.
+//! Jackson et al., 2005). The price follows from how much neighbouring bins differ by themselves.
 
 use super::bins::{Bins, CallSeries};
 use mpisee_profile::operation::is_nccl;
@@ -15,8 +15,8 @@ pub struct Phase {
     /// The part of the ranks' time that is in MPI, from 0 to 1.
     pub mpi_share: f64,
     pub bytes_per_s: f64,
-    /// The operation of MPI or NCCL to which most of the time goes; "outside of MPI" if little time is in it, and "not recorded" if most of
-    /// the time recording was off.
+    /// The operation of MPI or NCCL to which most of the time goes; "outside of MPI" if little time
+    /// is in it, and "not recorded" if most of the time recording was off.
     pub name: String,
 }
 
@@ -28,7 +28,8 @@ const LEAST_BINS: usize = 3;
 const ALIKE: f64 = 0.04;
 /// Rates that differ by less than that part are alike.
 const ALIKE_BYTES: f64 = 0.1;
-/// The share of time in calls below which a phase is outside of MPI, and that of recorded time below which it is not recorded.
+/// The share of time in calls below which a phase is outside of MPI, and that of recorded time
+/// below which it is not recorded.
 const OUTSIDE: f64 = 0.05;
 
 /// The phases, in their order.
@@ -113,8 +114,8 @@ pub fn name_of(series: &CallSeries) -> String {
     format!("{} on {}", series.call, series.family)
 }
 
-/// By bin, the shares of the ranks' time in the operations that take most of it, of the others, and how much data they move beside the
-/// most.
+/// By bin, the shares of the ranks' time in the operations that take most of it, of the others, and
+/// how much data they move beside the most.
 fn points(bins: &Bins) -> Vec<Vec<f64>> {
     let parts = bins.calls.len().min(MOST_PARTS);
     let bytes: Vec<f64> =
@@ -199,7 +200,8 @@ impl Sums {
     }
 }
 
-/// Where one phase ends and the next begins, in bins: the two bins beside the border may be of both in part.
+/// Where one phase ends and the next begins, in bins: the two bins beside the border may be of both
+/// in part.
 fn border(points: &[Vec<f64>], one: &std::ops::Range<usize>, other: &std::ops::Range<usize>) -> f64 {
     let mean = |range: std::ops::Range<usize>| -> Vec<f64> {
         let count = range.len() as f64;

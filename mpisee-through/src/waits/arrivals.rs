@@ -166,7 +166,8 @@ pub fn join(pieces: &[Rows], members: &[u32]) -> Joined {
         let index = numbers.index(point.instance);
         numbers.rows[index].1 += 1;
     }
-    // Only instances with as many rows as members get room, which bounds the memory by the number of rows.
+    // Only instances with as many rows as members get room, which bounds the memory by the number
+    // of rows.
     let counted = numbers.rows.iter().enumerate().filter(|(_, (_, rows))| *rows == members.len());
     let mut whole: Vec<(u64, usize)> = counted.map(|(index, (number, _))| (*number, index)).collect();
     whole.sort_unstable();

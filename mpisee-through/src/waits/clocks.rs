@@ -1,9 +1,10 @@
 //! Offsets and drifts between the clocks of hosts, from the program's own calls.
 //!
-//! Where every member depends on every other, nobody leaves before all have arrived: `departure of i >= arrival of j`, for every
-//! pair of members, on a true clock. Each instance so bounds the offset between two hosts from both sides, at two moments.
-//! A line that keeps all bounds is offset and drift. The lines that do are a convex polygon in the offsets at the begin and at
-//! the end of the run, which is cut by one bound after the other.
+//! Where every member depends on every other, nobody leaves before all have arrived: `departure of
+//! i >= arrival of j`, for every pair of members, on a true clock. Each instance so bounds the
+//! offset between two hosts from both sides, at two moments. A line that keeps all bounds is offset
+//! and drift. The lines that do are a convex polygon in the offsets at the begin and at the end of
+//! the run, which is cut by one bound after the other.
 
 /// A bound of the offset between two clocks, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,8 +64,8 @@ const STEPS: u32 = 40;
 
 /// The offset that keeps all bounds; none without a bound from either side.
 ///
-/// Where clocks were adjusted during the run no line does, and bounds are relaxed by as little as leaves one: this is a part
-/// of the uncertainty.
+/// Where clocks were adjusted during the run no line does, and bounds are relaxed by as little as
+/// leaves one: this is a part of the uncertainty.
 pub fn fit(bounds: &[Bound]) -> Option<Offset> {
     let moments = || bounds.iter().map(|bound| bound.at_s);
     let (begin_s, end_s) =
@@ -179,8 +180,8 @@ pub struct Link {
     pub offset: Offset,
 }
 
-/// The offset of each host beside the first host of those that links join, with the number of that one. Of several ways, the
-/// one of least uncertainty is taken.
+/// The offset of each host beside the first host of those that links join, with the number of that
+/// one. Of several ways, the one of least uncertainty is taken.
 pub fn join(hosts: usize, links: &[Link]) -> Vec<(usize, Offset)> {
     let mut joined: Vec<Option<(usize, Offset)>> = vec![None; hosts];
     for first in 0..hosts {
@@ -220,7 +221,8 @@ mod tests {
         (*state >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Bounds from calls each 0.1 s for 100 s, where ranks arrive within `spread_s`, and leave up to 100 µs after the last.
+    /// Bounds from calls each 0.1 s for 100 s, where ranks arrive within `spread_s`, and leave up
+    /// to 100 µs after the last.
     fn bounds(offset_s: f64, drift: f64, spread_s: f64) -> Vec<Bound> {
         let mut state = 7;
         let mut bounds = Vec::new();

@@ -19,7 +19,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Communicator, operation and rank.
 pub type CallKey = (String, String, u32);
 
-/// Operations of which some call had a message of 0 bytes, so that its members need not wait for each other; barriers aside.
+/// Operations of which some call had a message of 0 bytes, so that its members need not wait for
+/// each other; barriers aside.
 pub fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>> {
     let by = By { comm: true, call: true, size: true, without_times: true, ..By::default() };
     let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
@@ -28,7 +29,8 @@ pub fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>>
     Ok(named.filter(|(_, call)| !Dependence::is_barrier(call)).collect())
 }
 
-/// Operations with a count for each member, and the ranks of which no call contributed anything: nobody need wait for these.
+/// Operations with a count for each member, and the ranks of which no call contributed anything:
+/// nobody need wait for these.
 pub struct Silent {
     of: HashMap<(String, String), HashSet<u32>>,
 }
@@ -82,7 +84,8 @@ pub fn mean_arrivals(view: &ProfileView) -> Result<Means, ProfileError> {
     Ok(means)
 }
 
-/// Operations with counts of which no member has a sample, since some of them were zero in all calls.
+/// Operations with counts of which no member has a sample, since some of them were zero in all
+/// calls.
 pub fn without_samples(means: &Means) -> Vec<(String, String)> {
     let mut sampled: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for ((comm, call, _), recorded) in means.iter().filter(|((_, call, _), _)| Dependence::has_counts(call)) {
@@ -143,7 +146,8 @@ fn dependence(
     Ok((dependence, row.members.group.iter().collect()))
 }
 
-/// Returns whether the ranks of the communicator are in the order of those of `MPI_COMM_WORLD`, as in its duplicates.
+/// Returns whether the ranks of the communicator are in the order of those of `MPI_COMM_WORLD`, as
+/// in its duplicates.
 fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
     let is_duplicate = |row: &CommRow| row.created_by.contains("_dup") || row.created_by.contains("_idup");
     let mut row = row;
@@ -158,8 +162,8 @@ fn is_in_order(row: &CommRow, processes: &Processes) -> bool {
 }
 
 impl Collective {
-    /// Returns whether no member can leave a call before all have arrived; `empty` are operations with calls that move
-    /// nothing.
+    /// Returns whether no member can leave a call before all have arrived; `empty` are operations
+    /// with calls that move nothing.
     pub fn is_strict(&self, empty: &HashSet<(String, String)>) -> bool {
         Dependence::is_strict(&self.call) && !empty.contains(&(self.comm.clone(), self.call.clone()))
     }
@@ -168,7 +172,8 @@ impl Collective {
         (self.comm.clone(), self.call.clone(), rank)
     }
 
-    /// The waits in all calls; `pools` gets them if they are too small for findings, `sink` who waited for whom.
+    /// The waits in all calls; `pools` gets them if they are too small for findings, `sink` who
+    /// waited for whom.
     pub fn waiting(
         &self,
         clocks: &Clocks,
@@ -250,7 +255,8 @@ impl Collective {
         estimated: &Estimated,
         sink: &mut Sink<'_>,
     ) {
-        // Limits the time that very large communicators take: each instance has as many pairs as members squared.
+        // Limits the time that very large communicators take: each instance has as many pairs as
+        // members squared.
         const MOST_PAIRS: usize = 1 << 31;
         let pairs = self.members.len().pow(2).saturating_mul(sample.numbers.len());
         let step = pairs.div_ceil(MOST_PAIRS).max(1);

@@ -1,4 +1,5 @@
-//! Which members of a communicator a member of a collective operation has to wait for (MPI 4.1, chapter 6).
+//! Which members of a communicator a member of a collective operation has to wait for (MPI 4.1,
+//! chapter 6).
 
 use std::borrow::Cow;
 
@@ -16,8 +17,8 @@ pub enum Dependence {
 }
 
 impl Dependence {
-    /// Of an operation by its name in the standard; none of one whose members depend on neighbours, and of one that is not
-    /// collective.
+    /// Of an operation by its name in the standard; none of one whose members depend on neighbours,
+    /// and of one that is not collective.
     pub fn of(call: &str) -> Option<Self> {
         Some(match blocking(call).as_ref() {
             "MPI_Barrier"
@@ -41,8 +42,9 @@ impl Dependence {
         blocking(call) == "MPI_Barrier"
     }
 
-    /// Returns whether no member can leave before all have arrived, if the call moves anything or is a barrier: with
-    /// counts of zero, which the variants with a count for each member allow for some, a member depends on nobody.
+    /// Returns whether no member can leave before all have arrived, if the call moves anything or
+    /// is a barrier: with counts of zero, which the variants with a count for each member allow for
+    /// some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {
         Self::of(call) == Some(Dependence::All)
             && !Self::has_counts(call)
@@ -57,7 +59,8 @@ impl Dependence {
     }
 }
 
-/// The blocking operation of a nonblocking or persistent one: `MPI_Allreduce` of `MPI_Iallreduce` and `MPI_Allreduce_init`.
+/// The blocking operation of a nonblocking or persistent one: `MPI_Allreduce` of `MPI_Iallreduce`
+/// and `MPI_Allreduce_init`.
 fn blocking(call: &str) -> Cow<'_, str> {
     let name = call.strip_prefix("MPI_").or_else(|| call.strip_prefix("MPIX_"));
     let Some(name) = name else { return Cow::Borrowed(call) };

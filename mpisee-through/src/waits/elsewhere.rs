@@ -1,8 +1,8 @@
-//! Late ranks that waited for others themselves, in other operations: they may be late because of that, and the
-//! cause is with those for whom they waited.
+//! Late ranks that waited for others themselves, in other operations: they may be late because of
+//! that, and the cause is with those for whom they waited.
 //!
-//! Some waits are measured. Of other calls the time alone is known: where a late rank spent more in them than those
-//! that wait for it, it may have waited there.
+//! Some waits are measured. Of other calls the time alone is known: where a late rank spent more in
+//! them than those that wait for it, it may have waited there.
 
 use super::messages::Class;
 use super::{Report, Waiting, is_poll, rank_list};
@@ -10,7 +10,8 @@ use crate::units::time;
 use mpisee_profile::{Operation, OperationKind};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// A rank may be late because it waited elsewhere for this part of the time by which it is late, or longer.
+/// A rank may be late because it waited elsewhere for this part of the time by which it is late, or
+/// longer.
 const MAY_EXPLAIN: f64 = 0.5;
 /// The part of the time in other calls from which on tests and probes are named for all.
 const NEARLY_ALL: f64 = 0.95;
@@ -25,7 +26,8 @@ pub struct MpiTimes {
     pub calls: Vec<String>,
     /// By rank; in seconds.
     pub each_s: HashMap<u32, Vec<(Place, f64)>>,
-    /// Tests and probes in which ranks ended, or between which they may have ended: nobody is late because of these.
+    /// Tests and probes in which ranks ended, or between which they may have ended: nobody is late
+    /// because of these.
     pub of_hang: HashSet<Place>,
 }
 
@@ -76,7 +78,8 @@ pub struct MeasuredWaits {
 }
 
 impl MeasuredWaits {
-    /// `Rank 2 itself waited 1.01 s for others, above all in messages on W, and may be late because of this wait.`
+    /// `Rank 2 itself waited 1.01 s for others, above all in messages on W, and may be late because
+    /// of this wait.`
     pub fn sentence(&self) -> String {
         let itself = if self.ranks.len() == 1 { "itself" } else { "themselves" };
         let MeasuredWaits { ranks, all_s, comm, call } = self;
@@ -97,14 +100,16 @@ impl MeasuredWaits {
     }
 }
 
-/// How long a rank waited for others outside of the operation in which it is late, as far as measured.
+/// How long a rank waited for others outside of the operation in which it is late, as far as
+/// measured.
 struct Waited<'r> {
     all_s: f64,
     /// The operation with most of that, and how much.
     most: Option<(&'r Waiting, f64)>,
 }
 
-/// The late members of an operation, by position, that waited elsewhere or may have; none if none did.
+/// The late members of an operation, by position, that waited elsewhere or may have; none if none
+/// did.
 pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewhere> {
     let more = MoreInMpi::new(report, operation);
     let (mut waited_there, mut longer) = (Vec::new(), Vec::new());
@@ -123,7 +128,8 @@ pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewh
     (!ranks.is_empty()).then_some(Elsewhere { ranks, waits, longer: sentence })
 }
 
-/// By how much the member is late in all calls together, in seconds: the time that it caused, by the number of those who waited.
+/// By how much the member is late in all calls together, in seconds: the time that it caused, by
+/// the number of those who waited.
 fn late_by_s(operation: &Waiting, position: usize) -> f64 {
     let others = operation.members.iter().enumerate().filter(|(other, _)| *other != position);
     let suffered = others.map(|(_, member)| member.suffered.map_or(0.0, |suffered| suffered.total));
@@ -208,7 +214,8 @@ impl<'r> MoreInMpi<'r> {
         self.polls[call as usize]
     }
 
-    /// How much longer a rank was at places that are chosen, in seconds; negative where it was there less.
+    /// How much longer a rank was at places that are chosen, in seconds; negative where it was
+    /// there less.
     fn more_s(&self, rank: u32, takes: impl Fn(Place) -> bool) -> f64 {
         let own_s: f64 = self.places(rank).filter(|(place, _)| takes(*place)).map(|(_, s)| s).sum();
         let mean_s = self.of_waiting_s.iter().filter(|(place, _)| takes(**place)).map(|(_, s)| s);
@@ -224,9 +231,9 @@ impl<'r> MoreInMpi<'r> {
         self.more_s(rank, |_| true)
     }
 
-    /// `Rank 2 was 1.50 s longer in other MPI calls than the ranks that wait for it, above all in MPI_Barrier
-    /// on W_i1. Waiting in these calls may be the reason for the delay.` Tests and probes alone are named where
-    /// they are nearly all, or the ranks were less long in the rest.
+    /// `Rank 2 was 1.50 s longer in other MPI calls than the ranks that wait for it, above all in
+    /// MPI_Barrier on W_i1. Waiting in these calls may be the reason for the delay.` Tests and
+    /// probes alone are named where they are nearly all, or the ranks were less long in the rest.
     fn sentence(&self, ranks: &[u32]) -> Option<String> {
         let sum = |of: &dyn Fn(u32) -> f64| ranks.iter().map(|&rank| of(rank)).sum::<f64>();
         let [all_s, polls_s] = [sum(&|rank| self.all_s(rank)), sum(&|rank| self.in_polls_s(rank))];

@@ -1,13 +1,15 @@
 //! Sums over all instances from a sample of them, with intervals of 95 %.
 //!
-//! The time of a rank in all instances and its mean time of arrival are known exactly. Where they differ from those of the
-//! sample, so does the sum that is estimated: rare long waits that the sample lacks show in them. The estimate is that of a
-//! regression on such known sums (the generalised regression estimator of survey sampling; W. G. Cochran, *Sampling
-//! Techniques*, chapter 7), its error comes from the residuals, each divided by one minus its leverage.
+//! The time of a rank in all instances and its mean time of arrival are known exactly. Where they
+//! differ from those of the sample, so does the sum that is estimated: rare long waits that the
+//! sample lacks show in them. The estimate is that of a regression on such known sums (the
+//! generalised regression estimator of survey sampling; W. G. Cochran, *Sampling Techniques*,
+//! chapter 7), its error comes from the residuals, each divided by one minus its leverage.
 //!
-//! A regression follows the ordinary instances of the sample. Where rare ones make most of the waiting, or the sample lacks them,
-//! the estimate is the value that follows if the known difference is wholly waiting for one late member at a time; the
-//! interval has both, and, at the low end, the value that follows if the difference in time is no waiting at all.
+//! A regression follows the ordinary instances of the sample. Where rare ones make most of the
+//! waiting, or the sample lacks them, the estimate is the value that follows if the known
+//! difference is wholly waiting for one late member at a time; the interval has both, and, at the
+//! low end, the value that follows if the difference in time is no waiting at all.
 
 use crate::statistics::mean;
 
@@ -17,13 +19,15 @@ pub const FEWEST: usize = 20;
 /// Standard errors on each side of an interval of 95 %.
 const INTERVAL: f64 = 2.0;
 
-/// Standard errors from an estimate to the high end, for quantities whose distribution has a long tail.
+/// Standard errors from an estimate to the high end, for quantities whose distribution has a long
+/// tail.
 pub const SKEWED: f64 = 3.0;
 
 /// Standard errors for a bound that is the best one of several.
 const BEST_OF_SEVERAL: f64 = 3.0;
 
-/// From this many standard errors between a known sum and the sample on, the sample lacks rare instances.
+/// From this many standard errors between a known sum and the sample on, the sample lacks rare
+/// instances.
 const UNLIKE: f64 = 2.5;
 
 /// The same for the farthest one of several known sums.
@@ -39,7 +43,8 @@ pub struct Auxiliary {
     pub values: Vec<f64>,
     /// The mean over all instances.
     pub mean: f64,
-    /// The change of what is estimated by the change of this quantity, in an instance in which one rank is very late.
+    /// The change of what is estimated by the change of this quantity, in an instance in which one
+    /// rank is very late.
     pub slope: f64,
 }
 
@@ -91,7 +96,8 @@ impl Estimate {
         }
     }
 
-    /// The sum of two. Samples of several operations have the same instances, so that their errors may add up.
+    /// The sum of two. Samples of several operations have the same instances, so that their errors
+    /// may add up.
     pub fn plus(self, other: Estimate) -> Self {
         Estimate {
             total: self.total + other.total,
@@ -112,8 +118,8 @@ impl Estimate {
 pub struct KnownSums<'a> {
     /// At most two quantities whose sums are known.
     pub sums: &'a [Auxiliary],
-    /// Quantities that change as the one that is estimated, or less, whatever part of the known time is waiting: what the sample
-    /// lacks of the largest is a part of what it lacks.
+    /// Quantities that change as the one that is estimated, or less, whatever part of the known
+    /// time is waiting: what the sample lacks of the largest is a part of what it lacks.
     pub floors: &'a [Auxiliary],
     /// True if few instances make most of the waiting, or the sample is known to lack such.
     pub is_rare: bool,
@@ -124,14 +130,15 @@ pub fn is_rare(values: &[f64]) -> bool {
     effective(values) < FEWEST_EFFECTIVE
 }
 
-/// The number of equal instances that vary as much as these: few where few instances have most of the sum.
+/// The number of equal instances that vary as much as these: few where few instances have most of
+/// the sum.
 pub fn effective(values: &[f64]) -> f64 {
     let squares: f64 = values.iter().map(|value| value * value).sum();
     if squares > 0.0 { values.iter().map(|value| value.abs()).sum::<f64>().powi(2) / squares } else { 0.0 }
 }
 
-/// The sum over all `instances` of a quantity that is never negative, from its values in the sampled ones. None if the sample is
-/// too small to tell.
+/// The sum over all `instances` of a quantity that is never negative, from its values in the
+/// sampled ones. None if the sample is too small to tell.
 pub fn total(values: &[f64], known: KnownSums<'_>, instances: u64) -> Option<Estimate> {
     let sum: f64 = values.iter().sum();
     if values.len() as u64 >= instances {
@@ -161,7 +168,8 @@ pub fn total(values: &[f64], known: KnownSums<'_>, instances: u64) -> Option<Est
     if known.sums.is_empty() {
         high = high.max(total + SKEWED * error);
     }
-    // Beside the time, arrivals tell waiting from transfer: then the sample need not be right about their parts.
+    // Beside the time, arrivals tell waiting from transfer: then the sample need not be right about
+    // their parts.
     if known.sums.len() == 1 || may_be_rare {
         let (without, without_error) = sample.moved(&[], &[], plain);
         let floor = |floor: &Auxiliary| {
@@ -171,8 +179,8 @@ pub fn total(values: &[f64], known: KnownSums<'_>, instances: u64) -> Option<Est
         let floors = known.floors.iter().map(floor);
         low = low.min(floors.fold(without - INTERVAL * without_error, f64::max));
     }
-    // The sampled instances are a part of all: an estimate below their sum is wrong by as much at least, so that the truth may
-    // be as far above.
+    // The sampled instances are a part of all: an estimate below their sum is wrong by as much at
+    // least, so that the truth may be as far above.
     if total < sum {
         high = high.max(sum + (sum - total));
     }
@@ -197,8 +205,8 @@ struct SampledValues<'a> {
 }
 
 impl SampledValues<'_> {
-    /// The sum over all instances and its standard error, if the quantity changes with the known ones by these slopes;
-    /// residuals are divided by `weight`.
+    /// The sum over all instances and its standard error, if the quantity changes with the known
+    /// ones by these slopes; residuals are divided by `weight`.
     fn moved(&self, known: &[Auxiliary], slopes: &[f64], weight: impl Fn(usize) -> f64) -> (f64, f64) {
         let sampled = self.values.len() as f64;
         let means: Vec<f64> = known.iter().map(|known| mean(&known.values)).collect();

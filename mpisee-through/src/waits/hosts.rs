@@ -91,7 +91,8 @@ impl Clocks {
         hosts.all(|host| Some(self.offsets[host].0) == first)
     }
 
-    /// Joins the clocks from the instances of strict operations, each with its members, and from messages.
+    /// Joins the clocks from the instances of strict operations, each with its members, and from
+    /// messages.
     pub fn join<'j>(
         &mut self,
         strict: impl Iterator<Item = (&'j Joined, &'j [u32])>,
@@ -158,7 +159,8 @@ impl Clocks {
 mod tests {
     use super::*;
 
-    /// Barriers of ranks 0 and 1 on one host, 2 and 3 on another, whose clock shows 5 s less and runs 20 ppm fast.
+    /// Barriers of ranks 0 and 1 on one host, 2 and 3 on another, whose clock shows 5 s less and
+    /// runs 20 ppm fast.
     fn barriers() -> Joined {
         let mut joined = Joined::default();
         let clock = |rank: u32, true_ns: u64| match rank {

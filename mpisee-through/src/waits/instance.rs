@@ -6,13 +6,15 @@ use std::ops::Range;
 /// One call of the operation by all members: seconds on one clock, by the members' positions.
 #[derive(Clone, Copy, Debug)]
 pub struct Instance<'a> {
-    /// When each member entered the call in which it waits: of a nonblocking operation, the call that completed it.
+    /// When each member entered the call in which it waits: of a nonblocking operation, the call
+    /// that completed it.
     pub arrivals: &'a [f64],
     pub departures: &'a [f64],
-    /// When each member started a nonblocking operation, and so was there for others; none of a blocking one.
+    /// When each member started a nonblocking operation, and so was there for others; none of a
+    /// blocking one.
     pub starts: Option<&'a [f64]>,
-    /// The part of each member's call that counts here: of one that completed several operations, one of that many; none of a
-    /// blocking operation, which has all of it.
+    /// The part of each member's call that counts here: of one that completed several operations,
+    /// one of that many; none of a blocking operation, which has all of it.
     pub shares: Option<&'a [f64]>,
     /// The position of the root, if the operation has one.
     pub root: Option<usize>,
@@ -53,7 +55,8 @@ impl Hosts {
     }
 }
 
-/// Waits of one instance, by the members' positions; and the memory that computing them takes, to be used again.
+/// Waits of one instance, by the members' positions; and the memory that computing them takes, to
+/// be used again.
 #[derive(Clone, Debug, Default)]
 pub struct Waits {
     /// How long each member waited for others, in seconds.
@@ -62,13 +65,15 @@ pub struct Waits {
     pub caused_s: Vec<f64>,
     /// Who waited for whom and how long, in seconds; kept where it is asked for.
     pub pairs: Option<Vec<(usize, usize, f64)>>,
-    /// By member, whether it contributes nothing, so that nobody need wait for it; empty if all contribute.
+    /// By member, whether it contributes nothing, so that nobody need wait for it; empty if all
+    /// contribute.
     silent: Vec<bool>,
     /// The positions of those who are awaited, in the order of their starts.
     order: Vec<usize>,
     /// The positions of those who may wait, in the order of their arrivals.
     waiters: Vec<usize>,
-    /// For members who wait, the place in `order` of the last one for whom each waits, and its own place in `waiters`.
+    /// For members who wait, the place in `order` of the last one for whom each waits, and its own
+    /// place in `waiters`.
     until: Vec<(usize, usize)>,
 }
 
@@ -85,9 +90,10 @@ impl Waits {
 
     /// Computes the waits of an instance.
     ///
-    /// A member waits from its arrival until the last one of those on whom it depends and who started before it left. At every
-    /// moment of a wait, those who are still missing have equal parts in it. Of moments on two hosts, a difference that
-    /// is within the uncertainty of their clocks is no wait.
+    /// A member waits from its arrival until the last one of those on whom it depends and who
+    /// started before it left. At every moment of a wait, those who are still missing have equal
+    /// parts in it. Of moments on two hosts, a difference that is within the uncertainty of their
+    /// clocks is no wait.
     pub fn compute(&mut self, instance: Instance<'_>, dependence: Dependence, hosts: &Hosts) {
         let members = instance.arrivals.len();
         for sums in [&mut self.waited_s, &mut self.caused_s] {
@@ -190,7 +196,8 @@ impl Waits {
         let mut now_s = arrivals[self.waiters[first]];
         let begin = self.place_after(starts, now_s);
         let mut group = group.iter().map(|&(_, place)| self.waiters[place]).peekable();
-        // What each of those who are still missing has caused up to a moment, and those who wait at that moment, by their shares.
+        // What each of those who are still missing has caused up to a moment, and those who wait at
+        // that moment, by their shares.
         let (mut caused_s, mut waiting) = (0.0, 0.0);
         for place in begin..=last {
             let member = self.order[place];
@@ -211,7 +218,8 @@ impl Waits {
     }
 }
 
-/// Adds for whom a member waits, of those who are missing at its arrival, in the order of their starts.
+/// Adds for whom a member waits, of those who are missing at its arrival, in the order of their
+/// starts.
 fn add_pairs(pairs: &mut Vec<(usize, usize, f64)>, waiter: usize, missing: &[usize], instance: Instance<'_>) {
     let (mut now_s, mut caused_s) = (instance.arrivals[waiter], 0.0);
     for (place, &member) in missing.iter().enumerate() {
@@ -319,7 +327,8 @@ mod tests {
 
     #[test]
     fn of_a_nonblocking_operation_members_wait_for_starts_in_the_completing_call() {
-        // Member 0 waits from 1 to 5 for two until 3, then for one; member 1 from 4 to 5; member 2 starts last.
+        // Member 0 waits from 1 to 5 for two until 3, then for one; member 1 from 4 to 5; member 2
+        // starts last.
         let instance = Instance {
             arrivals: &[1.0, 4.0, 6.0],
             departures: &[7.0; 3],

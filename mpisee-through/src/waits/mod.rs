@@ -1,9 +1,11 @@
 //! Who waits for whom in collective operations and messages, from sampled times of arrival.
 //!
-//! `arrivals` reads the samples and joins them over the members of a communicator, `hosts` and `clocks` put the times of all
-//! hosts on one clock. `dependence` says on whom a member depends, `instance` computes the waits in one call from that,
-//! `totals`, `operation` and `estimate` those in all calls, `pattern` finds who stands out, `elsewhere` whether
-//! these waited themselves, and [`sentence`] says so. `collective` puts these together, [`messages`] does the same for point-to-point messages.
+//! `arrivals` reads the samples and joins them over the members of a communicator, `hosts` and
+//! `clocks` put the times of all hosts on one clock. `dependence` says on whom a member depends,
+//! `instance` computes the waits in one call from that, `totals`, `operation` and `estimate` those
+//! in all calls, `pattern` finds who stands out, `elsewhere` whether these waited themselves, and
+//! [`sentence`] says so. `collective` puts these together, [`messages`] does the same for
+//! point-to-point messages.
 
 mod arrivals;
 mod clocks;
@@ -46,8 +48,8 @@ pub use pattern::Finding;
 use pools::Pools;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-/// Takes who waited for whom: the communicator, the rank that waited, the one that it waited for, and how long in all calls,
-/// in seconds.
+/// Takes who waited for whom: the communicator, the rank that waited, the one that it waited for,
+/// and how long in all calls, in seconds.
 pub type Sink<'s> = &'s mut dyn FnMut(&str, u32, u32, f64);
 
 /// Why an operation on a communicator has samples and no waits.
@@ -84,7 +86,8 @@ pub struct Member {
     pub host: usize,
     /// The time in all calls, in seconds.
     pub time_s: f64,
-    /// How long others waited for it, and how long it waited, in all calls; none if the sample is too small to tell.
+    /// How long others waited for it, and how long it waited, in all calls; none if the sample is
+    /// too small to tell.
     pub caused: Option<Estimate>,
     pub suffered: Option<Estimate>,
     /// Of messages, the parts of both.
@@ -113,8 +116,8 @@ pub struct Waiting {
     pub sampled: u64,
     /// True if members wait in other calls than those of the operation.
     pub is_nonblocking: bool,
-    /// True if nobody is named since operations that all had started may have been held up by a member that was away
-    /// from MPI.
+    /// True if nobody is named since operations that all had started may have been held up by a
+    /// member that was away from MPI.
     pub may_lack_progress: bool,
     /// True if nobody is named since the waiting is less than 1 % of the wall time of its members.
     pub is_small: bool,
@@ -141,8 +144,8 @@ impl Waiting {
 const MOST_BY_ONE: f64 = 0.75;
 
 /// The rank that has nearly all of what `part` says of the members of these operations, if one has,
-/// and its part. It may be in few calls or have a wide interval, so that another run may have another
-/// one.
+/// and its part. It may be in few calls or have a wide interval, so that another run may have
+/// another one.
 pub fn most_of_one<'w>(
     operations: impl Iterator<Item = &'w Waiting>,
     part: impl Fn(&Member) -> Option<Estimate>,
@@ -168,7 +171,8 @@ pub fn largest<'w>(
 pub struct Report {
     /// By communicator and operation, in the order of names.
     pub operations: Vec<Waiting>,
-    /// Of communicators of the same ranks together, those of which somebody stands out that does not on one of them.
+    /// Of communicators of the same ranks together, those of which somebody stands out that does
+    /// not on one of them.
     pub together: Vec<Waiting>,
     /// The names of hosts.
     pub hosts: Vec<String>,
@@ -255,7 +259,8 @@ pub fn with_pairs(view: &ProfileView, filter: &CallFilter, mut sink: Option<Sink
 struct Samples {
     collectives: Vec<Collective>,
     messages: messages::join::Joined,
-    /// The communicators of messages by their numbers; none of a profile without samples of messages.
+    /// The communicators of messages by their numbers; none of a profile without samples of
+    /// messages.
     comms_of_messages: Option<Vec<String>>,
     left_out: LeftOutBy,
     cut_off: Option<ProfileError>,
@@ -470,8 +475,8 @@ impl Calls {
         Ok(calls)
     }
 
-    /// By communicator with messages, the time in calls about these. Where calls wait for nonblocking collectives as well, it is
-    /// without the time that these have in the sample.
+    /// By communicator with messages, the time in calls about these. Where calls wait for
+    /// nonblocking collectives as well, it is without the time that these have in the sample.
     fn message_s<'c>(
         &self,
         comms: impl Iterator<Item = &'c String>,
@@ -504,7 +509,8 @@ fn is_begin_or_end(operation: Operation) -> bool {
     ["MPI_Init", "MPI_Init_thread", "MPI_Finalize"].contains(&operation.name())
 }
 
-/// Returns whether a program may wait by such calls, one after the other, and samples do not show for whom.
+/// Returns whether a program may wait by such calls, one after the other, and samples do not show
+/// for whom.
 fn is_poll(operation: Operation) -> bool {
     let is_test = ["MPI_Test", "MPI_Request_get_status"].iter().any(|it| operation.name().starts_with(it));
     let asks = operation.kind() == OperationKind::Probe || is_test;

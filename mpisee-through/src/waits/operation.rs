@@ -7,7 +7,8 @@ use super::root::PossibleWaits;
 use mpisee_profile::segment::instances::hash;
 use std::ops::Range;
 
-/// The sampled instances that all members have; times are seconds on one clock, by instance and member.
+/// The sampled instances that all members have; times are seconds on one clock, by instance and
+/// member.
 #[derive(Clone, Debug, Default)]
 pub struct SampledCalls {
     /// The numbers of the instances, ascending.
@@ -20,7 +21,8 @@ pub struct SampledCalls {
     pub starts: Vec<f64>,
     /// As [`Instance::shares`]; empty of a blocking operation.
     pub shares: Vec<f64>,
-    /// By member, whether it contributes nothing to any call, so that nobody need wait for it; empty if all contribute.
+    /// By member, whether it contributes nothing to any call, so that nobody need wait for it;
+    /// empty if all contribute.
     pub silent: Vec<bool>,
     pub hosts: Hosts,
 }
@@ -30,12 +32,14 @@ pub struct SampledCalls {
 pub struct Totals {
     /// The number of recorded instances.
     pub instances: u64,
-    /// By member, the mean time in one call, in seconds; none of a nonblocking operation whose completing calls may be about others
-    /// as well.
+    /// By member, the mean time in one call, in seconds; none of a nonblocking operation whose
+    /// completing calls may be about others as well.
     pub mean_times_s: Option<Vec<f64>>,
-    /// By member, how long its calls can have lasted together, in seconds; empty where their time is known.
+    /// By member, how long its calls can have lasted together, in seconds; empty where their time
+    /// is known.
     pub most_s: Vec<f64>,
-    /// By member, the mean arrival over the same instances on the clock of the sample, if that is known.
+    /// By member, the mean arrival over the same instances on the clock of the sample, if that is
+    /// known.
     pub mean_arrivals_s: Option<Vec<f64>>,
 }
 
@@ -86,9 +90,9 @@ impl SampledCalls {
         self.hosts.of_member.len()
     }
 
-    /// Of a nonblocking operation, how long completing calls lasted, after the waits, while another member had started and had not
-    /// entered its own: it may have computed, so that its MPI did nothing for the operation. Sum over members and instances, in
-    /// seconds.
+    /// Of a nonblocking operation, how long completing calls lasted, after the waits, while another
+    /// member had started and had not entered its own: it may have computed, so that its MPI did
+    /// nothing for the operation. Sum over members and instances, in seconds.
     pub fn away_s(&self, sampled: &SampledWaits) -> f64 {
         let members = self.members();
         if self.starts.is_empty() || members == 0 {
@@ -106,7 +110,8 @@ impl SampledCalls {
         self.instances().enumerate().map(of_instance).sum()
     }
 
-    /// Returns whether nobody waits for the member: it contributes nothing, or it is the root, which alone waits.
+    /// Returns whether nobody waits for the member: it contributes nothing, or it is the root,
+    /// which alone waits.
     fn is_unawaited(&self, member: usize, dependence: Dependence) -> bool {
         self.silent.get(member).is_some_and(|&silent| silent)
             || dependence == Dependence::RootOnAll && self.only_root() == Some(member)
@@ -117,8 +122,8 @@ impl SampledCalls {
         self.numbers.last().is_some_and(|number| number >> u32::BITS > 0)
     }
 
-    /// Returns whether the sample has the same part of the starts of each persistent request, as far as their numbers
-    /// show it.
+    /// Returns whether the sample has the same part of the starts of each persistent request, as
+    /// far as their numbers show it.
     pub fn is_even(&self) -> bool {
         let of_request = |one: &u64| one >> u32::BITS;
         let requests = || self.numbers.chunk_by(|one, other| of_request(one) == of_request(other));
@@ -130,7 +135,8 @@ impl SampledCalls {
         requests().count() == 1 || bits(first).is_some() && requests().all(|one| bits(one) == bits(first))
     }
 
-    /// The positions of the instances in the order of time: by their numbers, which those of several requests share.
+    /// The positions of the instances in the order of time: by their numbers, which those of
+    /// several requests share.
     pub fn in_time(&self) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.numbers.len()).collect();
         if self.has_requests() {
@@ -199,7 +205,8 @@ impl SampledCalls {
     }
 }
 
-/// Members whose lateness may be what the sample lacks: the few whose mean arrival differs most from that of the sample.
+/// Members whose lateness may be what the sample lacks: the few whose mean arrival differs most
+/// from that of the sample.
 const SUSPECTS: usize = 3;
 
 /// From the sample to all instances.
@@ -304,7 +311,8 @@ impl Estimator<'_> {
         Some(Auxiliary { values, mean: means_s.iter().sum(), slope })
     }
 
-    /// How much later those arrive who may be waited for: later than the member, or, added up, than all who may wait.
+    /// How much later those arrive who may be waited for: later than the member, or, added up, than
+    /// all who may wait.
     fn floors(&self, waiting: Option<usize>) -> Vec<Auxiliary> {
         if self.lateness.is_empty() {
             return Vec::new();
@@ -359,7 +367,8 @@ impl Estimator<'_> {
         Some(Suffered { estimate, certain_s })
     }
 
-    /// The sum of these floors over all instances, as far as clocks show, in seconds: a lower bound.
+    /// The sum of these floors over all instances, as far as clocks show, in seconds: a lower
+    /// bound.
     fn certain_s(&self, floors: &[Auxiliary]) -> f64 {
         // That of the means in the profile.
         const ROUNDING_S: f64 = 1e-9;
@@ -378,8 +387,9 @@ impl Estimator<'_> {
         }
     }
 
-    /// How much later a member arrives than all on average, and than the one that was least late, times those who wait for it:
-    /// where one is late at a time, it causes as much at least, whatever part of the time in calls is waiting.
+    /// How much later a member arrives than all on average, and than the one that was least late,
+    /// times those who wait for it: where one is late at a time, it causes as much at least,
+    /// whatever part of the time in calls is waiting.
     fn floors_of_caused(&self, member: usize, waiting: f64) -> Vec<Auxiliary> {
         let Some(earliest) = self.earliest.filter(|_| waiting > 0.0) else { return Vec::new() };
         let late = &self.lateness[member];
@@ -387,7 +397,8 @@ impl Estimator<'_> {
         floors.into_iter().map(|floor| Auxiliary { slope: waiting, ..floor }).collect()
     }
 
-    /// The time of all and that of one member: while that one is late, all others wait, and it does not.
+    /// The time of all and that of one member: while that one is late, all others wait, and it does
+    /// not.
     fn times_of_cause(&self, member: usize, count: f64) -> Vec<Auxiliary> {
         self.time_of_all(1.0).into_iter().chain(self.time(member, 1.0 - count)).collect()
     }
@@ -452,8 +463,9 @@ impl Estimator<'_> {
         };
         let found: Option<Vec<Estimate>> = (0..members).map(each).collect();
         let found = found?;
-        // A member that is seldom late may not be so in the sample: its error is at least that of others.
-        // What it caused is mostly little and seldom much, so that a sample has rather too little of it than too much.
+        // A member that is seldom late may not be so in the sample: its error is at least that of
+        // others. What it caused is mostly little and seldom much, so that a sample has rather too
+        // little of it than too much.
         let error = (found.iter().map(|one| one.error.powi(2)).sum::<f64>() / awaited).sqrt();
         let sum_s: f64 = found.iter().map(|one| one.total).sum();
         let scale = if sum_s > 0.0 { waiting.total / sum_s } else { 1.0 };
@@ -477,8 +489,8 @@ fn difference(one: &Auxiliary, other: &Auxiliary) -> Auxiliary {
     Auxiliary { values, mean: one.mean - other.mean, slope: 1.0 }
 }
 
-/// The floors that in no sampled instance are above the values, beyond what rounding explains. A member that left before another
-/// arrived has not waited for that one.
+/// The floors that in no sampled instance are above the values, beyond what rounding explains. A
+/// member that left before another arrived has not waited for that one.
 fn below(values: &[f64], floors: Vec<Auxiliary>) -> Vec<Auxiliary> {
     const ROUNDING_S: f64 = 1e-8;
     let is_below = |floor: &Auxiliary| {
@@ -491,7 +503,8 @@ fn below(values: &[f64], floors: Vec<Auxiliary>) -> Vec<Auxiliary> {
 mod tests {
     use super::*;
 
-    /// 25 sampled calls of two members who arrive and leave together, of 4000 in which member 0 comes 1.5 s later in all.
+    /// 25 sampled calls of two members who arrive and leave together, of 4000 in which member 0
+    /// comes 1.5 s later in all.
     fn rarely_late() -> (SampledCalls, Totals) {
         let mut sample = SampledCalls { hosts: Hosts::one(2), ..SampledCalls::default() };
         for number in 0..25 {

@@ -23,27 +23,32 @@ pub enum Finding {
     Growing(f64),
 }
 
-/// The share from which on a member stands out: twice the even share; of few members, half of what others would have.
+/// The share from which on a member stands out: twice the even share; of few members, half of what
+/// others would have.
 fn large_share(even: f64) -> f64 {
     (2.0 * even).min(f64::midpoint(1.0, even))
 }
 
-/// Standard errors beyond which none of this many shares is by chance; distributions with long tails included.
+/// Standard errors beyond which none of this many shares is by chance; distributions with long
+/// tails included.
 fn certain(of: usize) -> f64 {
     (2.0 * (of as f64 / 0.005).ln()).sqrt()
 }
 
-/// Nobody is named where operations that the others had started took this part of the waits, or more, while these were away from MPI.
+/// Nobody is named where operations that the others had started took this part of the waits, or
+/// more, while these were away from MPI.
 pub const MOST_AWAY: f64 = 0.5;
 
 /// Fewer equal instances than this may have one late member by chance.
 const FEWEST_EFFECTIVE: f64 = 4.0;
 
-/// Members stand out together if they cause so much of the waiting, and each of them so many times its even share.
+/// Members stand out together if they cause so much of the waiting, and each of them so many times
+/// its even share.
 const MOST_OF_ALL: f64 = 0.8;
 const EACH_OF_SEVERAL: f64 = 1.5;
 
-/// The share from which on a member stands out by what is known of all instances, where the sample has too few late ones.
+/// The share from which on a member stands out by what is known of all instances, where the sample
+/// has too few late ones.
 const DOMINANT: f64 = 0.5;
 
 /// The causes that stand out; none where the sample is too small to tell.
@@ -72,14 +77,15 @@ pub fn findings(
     found
 }
 
-/// Returns whether operations that all had started lasted so long while a member was away from MPI that nobody can be
-/// named.
+/// Returns whether operations that all had started lasted so long while a member was away from MPI
+/// that nobody can be named.
 pub fn may_lack_progress(sample: &SampledCalls, sampled: &SampledWaits) -> bool {
     sample.away_s(sampled) > MOST_AWAY * sampled.waited.iter().flatten().sum::<f64>()
 }
 
-/// The hosts and other members that stand out: `caused` is by member and instance, `waiting` by instance that of all members.
-/// `is_part` says whether the sample is a small part of all instances, so that what is known of these may tell more.
+/// The hosts and other members that stand out: `caused` is by member and instance, `waiting` by
+/// instance that of all members. `is_part` says whether the sample is a small part of all
+/// instances, so that what is known of these may tell more.
 pub fn late(
     hosts: &Hosts,
     caused: &[Vec<f64>],
@@ -108,7 +114,8 @@ struct Shares<'a> {
     estimated: &'a Estimated,
     /// By instance, of all members.
     waiting: &'a [f64],
-    /// True if the sample is a small part of all instances, so that what is known of these may tell more.
+    /// True if the sample is a small part of all instances, so that what is known of these may tell
+    /// more.
     is_part: bool,
 }
 
@@ -117,7 +124,8 @@ impl Shares<'_> {
     fn late(&self) -> Vec<Finding> {
         let members = self.caused.len();
         let each: Vec<[f64; 2]> = self.caused.iter().map(|caused| share(caused, self.waiting)).collect();
-        // A member that is seldom late may not be so in the sample: its error is at least that of others.
+        // A member that is seldom late may not be so in the sample: its error is at least that of
+        // others.
         let pooled = (each.iter().map(|[_, error]| error * error).sum::<f64>() / members as f64).sqrt();
         let even = 1.0 / members as f64;
         let late: Vec<usize> = (0..members)
@@ -134,7 +142,8 @@ impl Shares<'_> {
         hosts.iter().map(|&host| Finding::LateHost(host)).chain(ranks).collect()
     }
 
-    /// The members that stand out alone, or those together with more where these cause almost as much.
+    /// The members that stand out alone, or those together with more where these cause almost as
+    /// much.
     fn with_others(&self, alone: Vec<usize>, each: &[[f64; 2]], even: f64) -> Vec<usize> {
         let share: f64 = alone.iter().map(|&member| each[member][0]).sum();
         let together = if share < MOST_OF_ALL { self.together(each, even) } else { Vec::new() };
@@ -145,7 +154,8 @@ impl Shares<'_> {
         }
     }
 
-    /// The fewest members, up to half of all, that stand out together: two that are equally late have half each.
+    /// The fewest members, up to half of all, that stand out together: two that are equally late
+    /// have half each.
     fn together(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
         let members = self.caused.len();
         let mut order: Vec<usize> = (0..members).collect();
@@ -169,7 +179,8 @@ impl Shares<'_> {
         Vec::new()
     }
 
-    /// Hosts of which most members cause more than an even share, and none more than half of the host's part.
+    /// Hosts of which most members cause more than an even share, and none more than half of the
+    /// host's part.
     fn late_hosts(&self, each: &[[f64; 2]], even: f64) -> Vec<usize> {
         let members = self.caused.len();
         let mut on_host: Vec<Vec<usize>> = vec![Vec::new(); self.hosts.uncertainty_s.len()];
@@ -192,8 +203,9 @@ impl Shares<'_> {
         on_host.iter().enumerate().filter(|(_, here)| is_late(here)).map(|(host, _)| host).collect()
     }
 
-    /// Returns whether members together cause more than chance explains and much more than their even share; `part` is
-    /// their share in the sample and its standard error, `of` the number of those who are compared.
+    /// Returns whether members together cause more than chance explains and much more than their
+    /// even share; `part` is their share in the sample and its standard error, `of` the number of
+    /// those who are compared.
     fn stands_out(&self, members: &[usize], part: [f64; 2], even: f64, of: usize) -> bool {
         let whole = self.estimated.waiting.total;
         let caused = || members.iter().map(|&member| self.estimated.caused[member]);
@@ -207,8 +219,9 @@ impl Shares<'_> {
     }
 }
 
-/// The part of a whole, both by instance, and the standard error of another run's: that of the parts which are left without
-/// each of the instances (the jackknife), so that a share which one instance makes is not certain.
+/// The part of a whole, both by instance, and the standard error of another run's: that of the
+/// parts which are left without each of the instances (the jackknife), so that a share which one
+/// instance makes is not certain.
 fn share(part: &[f64], whole: &[f64]) -> [f64; 2] {
     let (caused, sum, sampled) = (part.iter().sum::<f64>(), whole.iter().sum::<f64>(), whole.len() as f64);
     if sum <= 0.0 {
@@ -241,8 +254,8 @@ fn late_root(sample: &SampledCalls) -> Option<Finding> {
     (late >= MOST * instances && is_certain).then_some(Finding::LateRoot(root))
 }
 
-/// The members that arrive last in turn, where the number of the instance says who does. Several persistent requests number
-/// theirs each from 0.
+/// The members that arrive last in turn, where the number of the instance says who does. Several
+/// persistent requests number theirs each from 0.
 fn alternating(sample: &SampledCalls, sampled: &SampledWaits) -> Option<Vec<usize>> {
     if sample.has_requests() {
         return None;
@@ -250,10 +263,12 @@ fn alternating(sample: &SampledCalls, sampled: &SampledWaits) -> Option<Vec<usiz
     /// Instances by which the last member of one in a cycle is found.
     const INSTANCES: usize = 10;
     const LONGEST: usize = 64;
-    /// The part of the instances in which the number says who is last, and by how much it has to be larger than without it.
+    /// The part of the instances in which the number says who is last, and by how much it has to be
+    /// larger than without it.
     const PREDICTED: f64 = 0.8;
     const GAIN: f64 = 0.3;
-    /// The part of the waiting in an instance that its last member causes: several that are late together may be last in turn by chance.
+    /// The part of the waiting in an instance that its last member causes: several that are late
+    /// together may be last in turn by chance.
     const ALONE: f64 = 2.0 / 3.0;
     let members = sample.members();
     let instances = sample.numbers.len();
@@ -278,7 +293,8 @@ fn alternating(sample: &SampledCalls, sampled: &SampledWaits) -> Option<Vec<usiz
         let (usual, sums): (Vec<usize>, Vec<f64>) = sums.iter().map(most).unzip();
         (sums.iter().sum::<f64>() / weights.iter().sum::<f64>(), usual)
     };
-    // Also by their waits: a rank that is last in every second call, after others of which nobody is late, is late alone.
+    // Also by their waits: a rank that is last in every second call, after others of which nobody
+    // is late, is late alone.
     let without = [&by_calls, &by_waits].map(|weights| usual(1, weights).0);
     let says_who = |period: usize, weights: &[f64], without: f64| {
         let (predicted, usual) = usual(period, weights);
@@ -289,7 +305,8 @@ fn alternating(sample: &SampledCalls, sampled: &SampledWaits) -> Option<Vec<usiz
     })
 }
 
-/// How many times as long instances wait at the end as at the begin, where the waiting grows over the run.
+/// How many times as long instances wait at the end as at the begin, where the waiting grows over
+/// the run.
 fn growing(sample: &SampledCalls, waiting: &[f64]) -> Option<f64> {
     const CERTAIN: f64 = 5.0;
     const LEAST_FACTOR: f64 = 2.0;

@@ -1,5 +1,5 @@
-//! Waits on communicators of the same ranks together: of a library that makes a communicator for each step, none has enough waits, or
-//! enough calls, to tell who is late.
+//! Waits on communicators of the same ranks together: of a library that makes a communicator for
+//! each step, none has enough waits, or enough calls, to tell who is late.
 
 use super::estimate::Estimate;
 use super::instance::Hosts;

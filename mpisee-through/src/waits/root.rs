@@ -1,6 +1,6 @@
-//! Waits of a root that nothing shows. The root of a broadcast or scatter waits for receivers of long blocks and not for those of
-//! short ones, as the MPI likes: where a receiver came while the root was in its call, the root may have waited for it, or have been
-//! busy.
+//! Waits of a root that nothing shows. The root of a broadcast or scatter waits for receivers of
+//! long blocks and not for those of short ones, as the MPI likes: where a receiver came while the
+//! root was in its call, the root may have waited for it, or have been busy.
 
 use super::instance::{Hosts, Instance};
 

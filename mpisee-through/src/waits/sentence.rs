@@ -14,9 +14,11 @@ pub struct Sentence {
     pub kind: &'static str,
     /// The ranks that are late, in the order in which they are named.
     pub ranks: Vec<u32>,
-    /// The ranks in words: `rank 3`, `ranks 1-2`, `node n7`, `ranks 1, 2 in turn`; empty without ranks.
+    /// The ranks in words: `rank 3`, `ranks 1-2`, `node n7`, `ranks 1, 2 in turn`; empty without
+    /// ranks.
     pub whom: String,
-    /// The ranks among them that waited for others elsewhere, so that they may be late because of that.
+    /// The ranks among them that waited for others elsewhere, so that they may be late because of
+    /// that.
     pub waited: Vec<u32>,
     /// The waits of these, as far as they are measured.
     pub waits: Option<MeasuredWaits>,
@@ -64,8 +66,8 @@ impl Doubt {
     }
 }
 
-/// The findings, most waiting first. Ranks that cause a small part of the waiting together are none, however certain that
-/// is: among many ranks, a part far above an even one may be small.
+/// The findings, most waiting first. Ranks that cause a small part of the waiting together are
+/// none, however certain that is: among many ranks, a part far above an even one may be small.
 pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> {
     let mut all: Vec<Sentence> = Vec::new();
     for operation in report.operations.iter().chain(&report.together) {
@@ -79,7 +81,8 @@ pub fn sentences(report: &Report, takes: impl Fn(u32) -> bool) -> Vec<Sentence> 
     all
 }
 
-/// Adds to each text where its late ranks waited themselves. Two that may be late because of each other are said once.
+/// Adds to each text where its late ranks waited themselves. Two that may be late because of each
+/// other are said once.
 fn add_waits(all: &mut [Sentence]) {
     let is_where = |one: &Sentence, other: &Sentence| {
         let waits = one.waits.as_ref();
@@ -184,7 +187,8 @@ fn of_waiting(operation: &Waiting, waiting: Estimate) -> String {
     )
 }
 
-/// The kind of a finding in a word or two, and its sentence; `caused` is what these ranks caused of what.
+/// The kind of a finding in a word or two, and its sentence; `caused` is what these ranks caused of
+/// what.
 fn kind_and_text(
     report: &Report,
     operation: &Waiting,

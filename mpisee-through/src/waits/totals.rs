@@ -43,8 +43,8 @@ impl Collective {
         }
     }
 
-    /// The calls that all members have in common, as far as their samples tell, where recording was off on some for a part of the
-    /// run, or some calls are in no sample since counts were zero.
+    /// The calls that all members have in common, as far as their samples tell, where recording was
+    /// off on some for a part of the run, or some calls are in no sample since counts were zero.
     fn shared_calls(
         &self,
         calls: impl Iterator<Item = u64> + Clone,
@@ -69,7 +69,8 @@ impl Collective {
         Some(shared.unwrap_or(0).clamp(self.joined.instances.len() as u64, least))
     }
 
-    /// The sums over the calls that all members recorded: nothing but the sample tells their part of the time.
+    /// The sums over the calls that all members recorded: nothing but the sample tells their part
+    /// of the time.
     fn totals_of_shared(
         &self,
         sample: &SampledCalls,
@@ -85,15 +86,16 @@ impl Collective {
         (shared, Totals { instances, mean_times_s: None, most_s, mean_arrivals_s: None })
     }
 
-    /// The same of a nonblocking operation. Its time is that in the calls which completed it; where these may have completed other
-    /// requests as well, it is that of the sample.
+    /// The same of a nonblocking operation. Its time is that in the calls which completed it; where
+    /// these may have completed other requests as well, it is that of the sample.
     pub fn totals_of_nonblocking(
         &self,
         sample: &SampledCalls,
         known: &ProfileTotals<'_>,
     ) -> Result<(Vec<(u64, f64)>, Totals), LeftOut> {
         let was_off = known.view.run().recording_was_off;
-        // A persistent operation is started by other calls, and its number counts those as well that were not recorded.
+        // A persistent operation is started by other calls, and its number counts those as well
+        // that were not recorded.
         let made = |&rank: &u32| match self.call.ends_with("_init") {
             false => known.calls.of_rank.get(&self.key(rank)).map(|(calls, _)| *calls),
             true => known.means.get(&self.key(rank)).filter(|_| !was_off).map(|recorded| recorded.instances),
@@ -118,7 +120,8 @@ impl Collective {
         Ok((counted, Totals { instances, mean_times_s, most_s, mean_arrivals_s: None }))
     }
 
-    /// By member, the time in the calls that completed the operation, in seconds, if they completed nothing else.
+    /// By member, the time in the calls that completed the operation, in seconds, if they completed
+    /// nothing else.
     fn times_of_requests(&self, sample: &SampledCalls, known: &ProfileTotals<'_>) -> Option<Vec<f64>> {
         if sample.shares.iter().any(|&share| share < 1.0) {
             return None;

@@ -89,7 +89,8 @@ fn with_overhead(of_rank_2_s: f64) -> Builder {
     builder
 }
 
-/// The run with this CPU use of each rank: seconds on a core and without one, the CPUs that it may use.
+/// The run with this CPU use of each rank: seconds on a core and without one, the CPUs that it may
+/// use.
 fn using(mut builder: Builder, use_of: impl Fn(u32) -> (f64, f64, &'static str)) -> Builder {
     for row in &mut builder.ranks {
         let (cpu_s, wait_s, cpus) = use_of(row.rank);

@@ -361,7 +361,8 @@ fn sites_and_paths_are_those_of_calls() {
     );
     let site = |profile: &Builder, place: usize| profile.sites[place].site;
     let broken = solver().with(|profile| {
-        // The site of step, which is on three paths and has no calls, that of the barrier, and one twice.
+        // The site of step, which is on three paths and has no calls, that of the barrier, and one
+        // twice.
         let kept = site(profile, 0);
         profile.sites.retain(|row| row.line != Some(301) && !row.module.contains("libtools"));
         profile.sites.extend(profile.sites.iter().find(|row| row.site == kept).cloned());

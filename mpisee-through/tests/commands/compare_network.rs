@@ -4,7 +4,8 @@ use crate::support::{Builder, Written};
 use mpisee_profile::network::{MESSAGES, NETWORK_VERSION, Network, NetworkMpi, Replay};
 use mpisee_profile::rows::{ArrivalRow, CallRow, CollectiveRow, Seconds};
 
-/// Four ranks: an MPI_Allreduce to which rank 1 comes 100 ms late each time, an MPI_Alltoall on two halves, messages.
+/// Four ranks: an MPI_Allreduce to which rank 1 comes 100 ms late each time, an MPI_Alltoall on two
+/// halves, messages.
 fn profile() -> Builder {
     const CALLS: u64 = 40;
     let mut builder = Builder::new(4).comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {}).comm(
@@ -121,19 +122,21 @@ fn time_is_divided_into_parts_that_add_up() {
     for row in &rows {
         assert!((parts(row).iter().sum::<f64>() - value(row, "time_s")).abs() < 1e-8, "{row:?}");
     }
-    // 400 calls of the MPI_Alltoall, of 10 ms alone and 20 ms at once, take 10 s; of the MPI_Allreduce three ranks wait
-    // 40 times 100 ms, and its 160 calls take 4 ms replayed.
+    // 400 calls of the MPI_Alltoall, of 10 ms alone and 20 ms at once, take 10 s; of the
+    // MPI_Allreduce three ranks wait 40 times 100 ms, and its 160 calls take 4 ms replayed.
     let [allreduce, alltoall, messages] = &rows[..] else { panic!("{rows:?}") };
     assert_eq!(parts(alltoall), [0.0, 4.0, 4.0, 2.0]);
     let [waiting, network, siblings, rest] = parts(allreduce);
     assert!((waiting - 12.0).abs() < 1e-6 && (network - 0.64).abs() < 1e-9, "{allreduce:?}");
     assert!(siblings == 0.0 && (rest - 0.16).abs() < 1e-6, "{allreduce:?}");
-    // 40 messages, whose replay took longer than the 80 ms of the program: nobody knows what the network takes of these.
+    // 40 messages, whose replay took longer than the 80 ms of the program: nobody knows what the
+    // network takes of these.
     assert_eq!((value(messages, "calls"), value(messages, "bytes")), (40.0, 40_000.0));
     assert_eq!(parts(messages), [0.0, 0.0, 0.0, 0.08]);
 }
 
-/// Repetitions of a replay that took times which differ much, or without a core for each rank, say nothing of the network.
+/// Repetitions of a replay that took times which differ much, or without a core for each rank, say
+/// nothing of the network.
 #[test]
 fn a_disturbed_replay_accuses_nobody() {
     let spread = |replay: &mut Replay| replay.together_spread = 2.14;
@@ -200,7 +203,8 @@ fn efficiency_shows_two_operations_of_a_replay_unasked() {
 #[test]
 fn waiting_of_one_size_is_bounded_by_that_of_all() {
     let mut builder = profile();
-    // As many calls again of another size: of 25.6 s together 24 s are waiting, so of these 12.8 s at least 11.2 s.
+    // As many calls again of another size: of 25.6 s together 24 s are waiting, so of these 12.8 s
+    // at least 11.2 s.
     for rank in 0..4 {
         let row =
             builder.calls.iter().find(|row| row.rank == rank && row.call == "MPI_Allreduce").unwrap().clone();
@@ -326,7 +330,8 @@ fn advice_names_siblings_that_share_the_network() {
     assert!(!profile.run(&["advise", "app.mpisee"]).exits(0).stdout.contains("network]"));
 }
 
-/// The replay takes 8 of the 10 s in MPI_Alltoall. It explains nothing of the 20 s in messages on the same communicators.
+/// The replay takes 8 of the 10 s in MPI_Alltoall. It explains nothing of the 20 s in messages on
+/// the same communicators.
 #[test]
 fn a_replayed_collective_leaves_messages_to_other_findings() {
     let receives = (0..4).fold(profile(), |builder, rank| {
@@ -345,7 +350,8 @@ fn a_replayed_collective_leaves_messages_to_other_findings() {
     assert_eq!(costs, [("dominating", 20.0), ("network", 4.0), ("shared-network", 4.0)]);
 }
 
-/// The blocks of MPI_Alltoallv are replayed equally long, and the program may have had others: nothing is blamed on the network.
+/// The blocks of MPI_Alltoallv are replayed equally long, and the program may have had others:
+/// nothing is blamed on the network.
 #[test]
 fn nothing_is_said_of_the_network_where_blocks_are_assumed() {
     let mut network = network();

@@ -214,13 +214,15 @@ fn set_of_places(times_s: &[[f64; 2]], line: u32) -> Vec<Builder> {
 
 #[test]
 fn places_of_sets_have_the_noise_of_their_runs() {
-    // The reduction changes by no more than its runs differ; the exchange does, and its line has moved.
+    // The reduction changes by no more than its runs differ; the exchange does, and its line has
+    // moved.
     let before = [[1.0, 2.0], [1.3, 2.02], [1.1, 1.98], [1.2, 2.01]];
     let after = [[1.25, 2.5], [1.05, 2.52], [1.3, 2.48], [1.15, 2.51]];
     let home = write_sets(&set_of_places(&before, 20), &set_of_places(&after, 22));
     home.golden_at(160, "diff-sites-sets", &["diff", "a", "b", "--by", "site"]);
     home.run(&["diff", "a", "b", "--by", "site", "--format", "json"]).golden("diff-sites-sets.json");
-    // A single run of each side is compared as before, without a word of noise; one against a set is taken to differ as these.
+    // A single run of each side is compared as before, without a word of noise; one against a set
+    // is taken to differ as these.
     let ran = home.run(&["diff", "a/app-1.mpisee", "b/app-1.mpisee", "--by", "site"]);
     assert!(!ran.exits(0).stdout.contains("Noise") && !ran.stdout.contains('~'), "{}", ran.stdout);
     let ran = home.run(&["diff", "a", "b/app-1.mpisee", "--by", "site"]);
@@ -445,7 +447,8 @@ proptest! {
     }
 }
 
-/// The solver after a change: lines moved, a place is faster, one is gone, a new one has come, and all addresses are others.
+/// The solver after a change: lines moved, a place is faster, one is gone, a new one has come, and
+/// all addresses are others.
 fn rebuilt() -> Builder {
     let mut profile = crate::support::solver();
     let sites: Vec<_> = profile.sites.iter().map(|row| row.site).collect();
@@ -511,8 +514,8 @@ fn calls_of_a_place_are_expected() {
 #[test]
 fn calls_that_may_be_at_the_place_are_neither_there_nor_missing() {
     let profile = crate::support::solver().write();
-    // 12 calls of MPI_Barrier are in a library without lines, 4 of MPI_Comm_split at no site, and of 4 of 40 calls to write nobody
-    // knows who called HDF5.
+    // 12 calls of MPI_Barrier are in a library without lines, 4 of MPI_Comm_split at no site, and
+    // of 4 of 40 calls to write nobody knows who called HDF5.
     let without_line = "0 (at least: of 12 calls no line is known)";
     for (line, outcome, found) in [
         ("calls of MPI_Barrier at solver.c:310 = 12", "NOT CHECKED", without_line),

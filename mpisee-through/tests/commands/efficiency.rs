@@ -4,7 +4,8 @@ use crate::support::{Builder, splatt};
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
 use mpisee_profile::run::EndedIn;
 
-/// Eight ranks on two nodes; one computes most, and pairs of neighbours are split over nodes or not.
+/// Eight ranks on two nodes; one computes most, and pairs of neighbours are split over nodes or
+/// not.
 fn uneven() -> Builder {
     let mut builder = Builder::new(8)
         .with(|profile| {
@@ -55,7 +56,8 @@ waiting in MPI_Finalize for the last rank,,2.000000000,0.025000000,,2.000000000,
     );
 }
 
-/// Two ranks with 40 MPI_Allreduce, all of them sampled, to each of which rank 1 comes 100 ms late. A transfer takes 5 ms.
+/// Two ranks with 40 MPI_Allreduce, all of them sampled, to each of which rank 1 comes 100 ms late.
+/// A transfer takes 5 ms.
 fn late() -> Builder {
     const CALLS: u64 = 40;
     let mut builder = Builder::new(2);
@@ -107,7 +109,8 @@ fn waiting_is_serialisation_and_the_rest_is_transfer() {
         [0.78, 0.795_918_367, 0.98, 1.0, 1.0, 1.0, 0.98, 0.98, 0.98, 0.0].map(Some),
         "PE, LB, CE, SerE with its bounds, TE with its bounds"
     );
-    // With the same load on both, as rank 1 is late for what was not measured: without transfers rank 0 takes as long.
+    // With the same load on both, as rank 1 is late for what was not measured: without transfers
+    // rank 0 takes as long.
     let even = late().call("W", 1, "MPI_Recv", 1, 8, 4.0);
     let te = [0.98; 3];
     let ser = [0.591_836_735; 3];
@@ -119,7 +122,8 @@ fn waiting_is_serialisation_and_the_rest_is_transfer() {
 
 #[test]
 fn time_that_was_not_measured_leaves_bounds() {
-    // Both ranks are in messages: without transfers, rank 1 takes 9.8 s less that time, up to 9.8 s.
+    // Both ranks are in messages: without transfers, rank 1 takes 9.8 s less that time, up to 9.8
+    // s.
     let with =
         |time_s: f64| (0..2).fold(late(), |builder, rank| builder.call("W", rank, "MPI_Recv", 1, 8, time_s));
     let found = shares(&with(0.098));

@@ -61,7 +61,8 @@ fn a_newer_format_is_not_guessed_at() {
 #[test]
 fn the_first_format_is_read_as_ever() {
     let (now, then) = (splatt().write(), splatt().write());
-    // In version 1 each row of comms.csv was one communicator, no rows were sums over ranks, and nothing was known of cores.
+    // In version 1 each row of comms.csv was one communicator, no rows were sums over ranks, and
+    // nothing was known of cores.
     then.replace("run.json", "\"format_version\": 5", "\"format_version\": 1");
     then.remove_from_run("folded");
     then.remove_column("comms.csv", "count");
@@ -124,7 +125,8 @@ fn a_row_that_is_cut_off_is_found_by_its_line() {
         .fails_with(&["peers.csv', line 3: the row has 6 fields instead of 7"]);
 }
 
-/// Clears the screen, asks the terminal for an answer, returns to the begin of the line, and turns the direction of writing.
+/// Clears the screen, asks the terminal for an answer, returns to the begin of the line, and turns
+/// the direction of writing.
 const FORGED: &str = "a\u{1b}[2J\u{9b}5n\u{202e}b\r\u{2066}c\u{7}\u{2028}";
 
 /// Expects that a terminal obeys nothing in the text but the ends of its lines.
@@ -139,7 +141,8 @@ fn assert_is_harmless(text: &str, what: &[&str]) {
     assert!(found.is_empty(), "{what:?} writes {found:?}: {text:?}");
 }
 
-/// A profile in which every text that an application or a forger may choose is one that terminals would obey.
+/// A profile in which every text that an application or a forger may choose is one that terminals
+/// would obey.
 fn forged() -> Builder {
     splatt().with(|profile| {
         let site = profile.line(&format!("f{FORGED}"), &format!("x{FORGED}.c"), 7);

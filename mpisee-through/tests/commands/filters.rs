@@ -3,7 +3,8 @@
 use crate::support::{Builder, Ran, Written, golden, splatt};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Six ranks in three parts of unequal sizes, two of which are a family, with a duplicate of each part.
+/// Six ranks in three parts of unequal sizes, two of which are a family, with a duplicate of each
+/// part.
 fn parts() -> Written {
     let mut profile = Builder::new(6);
     for (part, members, ranks) in [(0, "0-1", 0..2), (2, "2-3", 2..4), (4, "4", 4..5)] {
@@ -139,7 +140,8 @@ fn a_filter_that_takes_nothing_is_named_with_what_there_is() {
 
 #[test]
 fn bounds_on_times_choose_operations_in_every_command() {
-    // The slowest rank spent 1.875 s in MPI_Alltoallv, and less than a second in any other operation.
+    // The slowest rank spent 1.875 s in MPI_Alltoallv, and less than a second in any other
+    // operation.
     let profile = splatt().region("solver", 0, 1, 5.0, 1.0).with(|profile| {
         let first = |row: &&mut mpisee_profile::rows::CallRow| row.rank == 0;
         profile.calls.iter_mut().filter(first).for_each(|row| row.region = "solver".to_owned());

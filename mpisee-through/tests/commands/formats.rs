@@ -1,5 +1,6 @@
-//! A profile of every version of the format, which the mpisee of its time wrote of `examples/stencil2d.c` on four ranks, and the
-//! answers to it. They stay as they are: every version ever written stays readable.
+//! A profile of every version of the format, which the mpisee of its time wrote of
+//! `examples/stencil2d.c` on four ranks, and the answers to it. They stay as they are: every
+//! version ever written stays readable.
 
 use crate::support::{Ran, golden};
 use mpisee_profile::FORMAT_VERSION;
@@ -50,7 +51,8 @@ fn profiles_of_every_version_have_their_answers() {
     }
 }
 
-/// Calls and bytes by operation and the label of the communicator, since version 1 numbered communicators otherwise.
+/// Calls and bytes by operation and the label of the communicator, since version 1 numbered
+/// communicators otherwise.
 fn counts(version: u32) -> BTreeMap<[String; 2], [u64; 2]> {
     let ran = run(version, "summary", &["--all", "--each", "--format", "csv"]);
     let mut reader = csv::Reader::from_reader(ran.exits(0).stdout.as_bytes());

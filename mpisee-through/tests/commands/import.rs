@@ -17,7 +17,8 @@ CREATE TABLE data (id INTEGER PRIMARY KEY AUTOINCREMENT, rank INTEGER, comm_id I
     buffer_size_min INTEGER, buffer_size_max INTEGER, calls INTEGER, time REAL, volume INTEGER);
 ";
 
-/// A run of 3 ranks on 2 hosts: an `MPI_Allreduce` on the world, an `MPI_Alltoallv` on a part of it, messages, and waits.
+/// A run of 3 ranks on 2 hosts: an `MPI_Allreduce` on the world, an `MPI_Alltoallv` on a part of
+/// it, messages, and waits.
 const ROWS: &str = "
 INSERT INTO metadata VALUES ('MPI Library', 'Open MPI v4.1.4, package: Debian OpenMPI'), ('Processes', '3'),
     ('Run command', './app input.dat'), ('mpisee version', '4.1'), ('Profile date', 'Wed Nov  5 00:22:31 2025\n');
@@ -32,7 +33,8 @@ INSERT INTO data (rank, comm_id, operation_id, buffer_size_min, buffer_size_max,
     (2, 1, 1, 33554432, 2147483647, 1, 0.25, 40000000), (0, 2, 2, 0, 128, 4, 0.0625, 0), (1, 4, 5, 0, 128, 2, 0.5, 0);
 ";
 
-/// The layout of mpiP 3.5 with made-up numbers: two ranks, two call sites of `MPI_Allreduce` and one each of the others.
+/// The layout of mpiP 3.5 with made-up numbers: two ranks, two call sites of `MPI_Allreduce` and
+/// one each of the others.
 const REPORT: &str = "\
 @ mpiP
 @ Command : ./app input.dat 
@@ -262,7 +264,8 @@ fn ranks_below_a_threshold_of_mpip_have_their_calls() {
 
 #[test]
 fn a_rank_whose_calls_are_known_by_exclusion_keeps_its_time() {
-    // With -t 60 the barriers of ranks 1 to 3 are named: rank 0, which slept outside of MPI, made the others.
+    // With -t 60 the barriers of ranks 1 to 3 are named: rank 0, which slept outside of MPI, made
+    // the others.
     let other = Other::report_of_bytes(include_bytes!("mpip/mixed_t60.1.mpiP"));
     other.import("app.2.4711.1.mpiP");
     let calls: Vec<CallRow> = other.rows();

@@ -4,7 +4,8 @@ use crate::support::Builder;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-/// Six ranks on three nodes: a ring, a heavy pair, and messages of no bytes on a communicator of two.
+/// Six ranks on three nodes: a ring, a heavy pair, and messages of no bytes on a communicator of
+/// two.
 fn ring() -> Builder {
     let mut builder = Builder::new(6)
         .with(|profile| {

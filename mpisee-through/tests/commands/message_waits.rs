@@ -5,7 +5,8 @@ use mpisee_profile::rows::{ArrivalRow, CollectiveRow, MessageEnd, MessageRow, Se
 use mpisee_profile::segment::instances::is_kept;
 use std::collections::BTreeMap;
 
-/// When an end of a message was started, and when its process entered and left the call that completed it, with how many others.
+/// When an end of a message was started, and when its process entered and left the call that
+/// completed it, with how many others.
 #[derive(Clone, Copy)]
 struct Side {
     started_s: f64,
@@ -107,7 +108,8 @@ fn where_all_messages_were_sampled_waits_are_exact() {
         tag,
         messages: if tag == 7 { 1 } else { 2 },
     });
-    // Rank 1 waits in one call for both: from 1 to 3 for rank 0, and to 6 for rank 2, which sends last.
+    // Rank 1 waits in one call for both: from 1 to 3 for rank 0, and to 6 for rank 2, which sends
+    // last.
     let waitall = Side { started_s: 0.5, arrival_s: 1.0, departure_s: 7.0, completed: 2 };
     streams[0].add(&mut builder, 0, [blocking(3.0, 3.25), waitall]);
     streams[1].add(&mut builder, 0, [blocking(6.0, 6.25), waitall]);
@@ -174,7 +176,8 @@ fn random(number: u64, salt: u64) -> f64 {
 const RANKS: u32 = 8;
 const ROUNDS: u64 = 2048;
 
-/// The neighbours on a ring exchange messages each 2 ms, in one call each; ranks are late by a time in seconds beside noise of 20 µs.
+/// The neighbours on a ring exchange messages each 2 ms, in one call each; ranks are late by a time
+/// in seconds beside noise of 20 µs.
 fn ring(late_s: impl Fn(u64, u32) -> f64) -> Builder {
     let mut builder = Builder::new(RANKS);
     let mut times = vec![0.0; RANKS as usize];
@@ -219,7 +222,8 @@ fn a_late_sender_is_named_with_what_it_caused() {
     profile
         .run(&["waits", "app.mpisee", "--format", "json", "--ranks", "2-3"])
         .golden("waits-late_sender.json");
-    // Ranks 2 and 4 wait half a millisecond and up to 20 µs each round for rank 3, the others for noise.
+    // Ranks 2 and 4 wait half a millisecond and up to 20 µs each round for rank 3, the others for
+    // noise.
     for row in rows(&profile, &[]) {
         let (rank, suffered_s) = (number(&row, "rank") as u32, number(&row, "suffered_s"));
         let truth = if [2, 4].contains(&rank) { 0.5e-3 * ROUNDS as f64 } else { 0.0 };
@@ -237,7 +241,8 @@ fn even_waits_along_a_ring_are_nobodys_fault() {
     assert!(said.starts_with("No rank stands out"), "{said}");
 }
 
-/// In each round all others send to rank 0, which receives from one after the other and then works; senders wait for it.
+/// In each round all others send to rank 0, which receives from one after the other and then works;
+/// senders wait for it.
 fn gather() -> Builder {
     let mut builder = Builder::new(RANKS);
     let mut times = vec![0.0; RANKS as usize];
@@ -390,7 +395,8 @@ fn in_nonblocking_collectives_ranks_wait_in_the_completing_call() {
             let waited_s = [5.0, 2.0, 1.0][rank as usize];
             builder = builder.call("W", rank, call, 2, 16, 0.25).call("W", rank, "MPI_Wait", 2, 0, waited_s);
         }
-        // Rank 0 waits from 2 to 3 for two, and to 6 for rank 2; rank 1 from 5 to 6. In the second nobody waits.
+        // Rank 0 waits from 2 to 3 for two, and to 6 for rank 2; rank 1 from 5 to 6. In the second
+        // nobody waits.
         let found = rows(&builder.write(), &[]);
         let of = |column: &str| -> Vec<f64> { found.iter().map(|row| number(row, column)).collect() };
         assert_eq!(of("suffered_s"), [4.0, 1.0, 0.0], "{call}");

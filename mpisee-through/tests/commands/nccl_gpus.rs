@@ -1,4 +1,5 @@
-//! GPUs of each process in communicators of NCCL: profiles that lack ranks, and processes with unequal numbers.
+//! GPUs of each process in communicators of NCCL: profiles that lack ranks, and processes with
+//! unequal numbers.
 
 use crate::support::{Builder, Written};
 use serde_json::Value;

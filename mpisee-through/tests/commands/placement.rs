@@ -1,4 +1,5 @@
-//! Which GPU each rank used, and whether it is near the rank's cores: `ranks --by gpu`, and the rule `gpu-far`.
+//! Which GPU each rank used, and whether it is near the rank's cores: `ranks --by gpu`, and the
+//! rule `gpu-far`.
 
 use crate::advise::gpu_far::run;
 use crate::support::Builder;

@@ -1,5 +1,5 @@
-//! `recover` on segments that nobody's program wrote: cut off, overwritten, planted. Each gives one sentence, and
-//! what can be read is recovered all the same.
+//! `recover` on segments that nobody's program wrote: cut off, overwritten, planted. Each gives one
+//! sentence, and what can be read is recovered all the same.
 
 use mpisee_collect::process;
 use mpisee_profile::rows::{CallRow, CommRow, Memory, RankRow};
@@ -108,7 +108,8 @@ impl Place {
         Profile::open(self.0.path().join(name)).unwrap()
     }
 
-    /// Expects that ranks 0 and 2 are recovered, and `path` is skipped with a sentence that has `why`.
+    /// Expects that ranks 0 and 2 are recovered, and `path` is skipped with a sentence that has
+    /// `why`.
     #[track_caller]
     fn skips(&self, path: &Path, why: &str) {
         let output = self.recover(&["--clean"]);

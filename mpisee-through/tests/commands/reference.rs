@@ -158,7 +158,8 @@ proptest! {
             prop_assert!(seen.contains(parent), "{} before its parent", comm);
             prop_assert!(seen.insert(comm.clone()), "{} twice", comm);
         }
-        // With a limit, a communicator stays if it and its ancestors are among the first of their parents.
+        // With a limit, a communicator stays if it and its ancestors are among the first of their
+        // parents.
         let mut kept = BTreeSet::from([String::new()]);
         let mut children: BTreeMap<&str, usize> = BTreeMap::new();
         for (comm, parent) in &all {

@@ -1,5 +1,5 @@
-//! The numbers of `ops`, `ranks`, `sizes`, `regions`, `efficiency` and `locality` against their definitions, on random
-//! profiles.
+//! The numbers of `ops`, `ranks`, `sizes`, `regions`, `efficiency` and `locality` against their
+//! definitions, on random profiles.
 
 use crate::support::{Builder, Written};
 use mpisee_profile::rows::CallRow;
@@ -11,7 +11,8 @@ const COMMS: [(&str, &str); 4] = [("W", "0-5"), ("W_s1.0", "0-2"), ("W_s1.3", "3
 const CALLS: [&str; 4] = ["MPI_Allreduce", "MPI_Send", "MPI_Waitall", "MPI_New"];
 const REGIONS: [&str; 4] = ["", "a", "a/b", "ab"];
 
-/// A row of calls.csv in small numbers: communicator, rank, operation, region, calls, bytes, microseconds.
+/// A row of calls.csv in small numbers: communicator, rank, operation, region, calls, bytes,
+/// microseconds.
 type Small = (usize, usize, usize, usize, u64, u64, u32);
 
 fn rows() -> impl Strategy<Value = Vec<Small>> {

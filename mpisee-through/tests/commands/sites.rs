@@ -113,8 +113,8 @@ fn reasons_for_unknown_callers_are_given() {
     assert!(ran.exits(0).stdout.contains(said), "{}", ran.stdout);
 }
 
-/// Calls in an extension of Python have the line of Python that called it, where that is on the path. A library of a
-/// program in C stays.
+/// Calls in an extension of Python have the line of Python that called it, where that is on the
+/// path. A library of a program in C stays.
 #[test]
 fn extensions_of_python_are_looked_past_to_the_line_that_calls_them() {
     let mut profile = Builder::new(2);

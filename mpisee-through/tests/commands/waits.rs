@@ -44,7 +44,8 @@ impl Default for Calls<'_> {
 type Truth = BTreeMap<u32, [f64; 2]>;
 
 impl Calls<'_> {
-    /// Adds the calls, in which ranks are late by a time in seconds beside noise of 20 µs; transfers take 10 to 15 µs.
+    /// Adds the calls, in which ranks are late by a time in seconds beside noise of 20 µs;
+    /// transfers take 10 to 15 µs.
     fn add(&self, builder: Builder, late_s: impl Fn(u64, u32) -> f64) -> Builder {
         let mut builder = builder;
         let mut sums: BTreeMap<u32, [f64; 3]> = BTreeMap::new();
@@ -103,8 +104,8 @@ impl Calls<'_> {
         number as f64 * 0.002 + 2e-5 * random(number, u64::from(rank)) + late_s(number, rank)
     }
 
-    /// The time that ranks waited and caused in all calls, where each waits for the last of all and that one causes it: so where
-    /// one rank is later than all noise.
+    /// The time that ranks waited and caused in all calls, where each waits for the last of all and
+    /// that one causes it: so where one rank is later than all noise.
     fn truth(&self, late: u32, late_s: impl Fn(u64, u32) -> f64) -> Truth {
         let mut truth = Truth::new();
         for number in 0..self.number {
@@ -192,7 +193,8 @@ fn where_all_calls_were_sampled_waits_are_exact() {
     for (rank, time_s) in [(0, 6.75), (1, 2.75), (2, 2.75)] {
         builder = builder.call("W", rank, "MPI_Barrier", 2, 0, time_s);
     }
-    // First call: 0 waits 1 s for two, then 0 and 1 wait 2 s for 2. Second: 0 waits 1 s for two, then 0 and 2 wait 2 s for 1.
+    // First call: 0 waits 1 s for two, then 0 and 1 wait 2 s for 2. Second: 0 waits 1 s for two,
+    // then 0 and 2 wait 2 s for 1.
     builder.write().run(&["waits", "app.mpisee", "--format", "csv"]).prints(
         "\
 comm,call,rank,node,caused_s,caused_low_s,caused_high_s,suffered_s,suffered_low_s,suffered_high_s,transfer_s,instances,sampled

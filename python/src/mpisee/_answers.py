@@ -227,8 +227,8 @@ def run_profiled(
     profile = Path(output) if output is not None else _unused("run")
     if profile.exists():
         raise ProfileError(f"'{profile}' is there already; name another output, or remove it")
-    # The command may name the program in any way, so the profile's name comes beside it. The folder of mpisee
-    # comes last, so that the launcher is the one that the shell would start.
+    # The command may name the program in any way, so the profile's name comes beside it. The folder
+    # of mpisee comes last, so that the launcher is the one that the shell would start.
     search = os.environ.get("PATH", os.defpath) + os.pathsep + os.path.dirname(program("mpisee"))
     environment = {**os.environ, "PATH": search, "MPISEE_OUTPUT": str(profile.absolute())}
     subprocess.run(words, env=environment, check=True)

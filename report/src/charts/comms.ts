@@ -1,4 +1,5 @@
-// The map: communicators below those from which they were made, as wide as their time, coloured by waiting.
+// The map: communicators below those from which they were made, as wide as their time, coloured by
+// waiting.
 
 import * as format from "../format";
 import { legend } from "../figure";

@@ -1,4 +1,5 @@
-// GPUs: all ways that data took between two of them, or a GPU and the host, as a matrix; and what else the profile has of them as tables.
+// GPUs: all ways that data took between two of them, or a GPU and the host, as a matrix; and what
+// else the profile has of them as tables.
 
 import { column, numbers } from "../data";
 import type { CommandTable, Gpus } from "../data";

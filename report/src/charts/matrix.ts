@@ -1,4 +1,5 @@
-// A matrix of ranks: shaded fields, a part of which can be shown larger. Traffic and waits are drawn by it.
+// A matrix of ranks: shaded fields, a part of which can be shown larger. Traffic and waits are
+// drawn by it.
 
 import { h } from "../dom";
 import { go } from "../state";

@@ -1,4 +1,5 @@
-// The run over time, as agents read it: MPI time, MPI bytes by family of communicators, and the network beside them.
+// The run over time, as agents read it: MPI time, MPI bytes by family of communicators, and the
+// network beside them.
 
 import type { FamilyOverTime, OverTime } from "../data";
 import { column, numbers } from "../data";

@@ -1,4 +1,5 @@
-// A job: where its ranks are, who is missing, its communicators with rates, and the links of its nodes.
+// A job: where its ranks are, who is missing, its communicators with rates, and the links of its
+// nodes.
 
 import { h } from "../dom";
 import * as format from "../format";

@@ -1,4 +1,5 @@
-// The live page: asks the server again and again, and draws what it says. The fragment of the address says what is shown.
+// The live page: asks the server again and again, and draws what it says. The fragment of the
+// address says what is shown.
 
 import { announce, h } from "../dom";
 import { isDark, palette } from "../theme";

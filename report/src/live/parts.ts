@@ -1,5 +1,5 @@
-// Parts of several views: tables that sort, bars, drawings. The page's policy allows no inline style, so sizes and colours are attributes
-// of SVG.
+// Parts of several views: tables that sort, bars, drawings. The page's policy allows no inline
+// style, so sizes and colours are attributes of SVG.
 
 import { h } from "../dom";
 import * as format from "../format";

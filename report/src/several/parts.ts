@@ -1,4 +1,5 @@
-// A series: what of the time of all ranks each operation on a family of communicators has, and what dominates beyond.
+// A series: what of the time of all ranks each operation on a family of communicators has, and what
+// dominates beyond.
 
 import { column, numbers } from "../data";
 import { h } from "../dom";

@@ -7,8 +7,8 @@ use syn::{Ident, ItemFn, Path, Token, parse_macro_input};
 
 /// Registers a case, which `mpisee_tests::harness` runs.
 ///
-/// `fn name(mpi: &Mpi)` runs once for each MPI, as `name::openmpi-4.1`. `fn name()` runs once. `#[case(only = predicate)]`
-/// selects the MPIs: `fn predicate(mpi: &Mpi) -> bool`.
+/// `fn name(mpi: &Mpi)` runs once for each MPI, as `name::openmpi-4.1`. `fn name()` runs once.
+/// `#[case(only = predicate)]` selects the MPIs: `fn predicate(mpi: &Mpi) -> bool`.
 #[proc_macro_attribute]
 pub fn case(arguments: TokenStream, function: TokenStream) -> TokenStream {
     let selection = parse_macro_input!(arguments as Selection);

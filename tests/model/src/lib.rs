@@ -1,6 +1,6 @@
-//! The modules of the library in which threads, or processes, meet without a lock, as they are, under loom: it
-//! runs each test in every order in which the steps of its threads may come and be seen, up to a number of
-//! switches between them, and finds uses of a cell at the same time.
+//! The modules of the library in which threads, or processes, meet without a lock, as they are,
+//! under loom: it runs each test in every order in which the steps of its threads may come and be
+//! seen, up to a number of switches between them, and finds uses of a cell at the same time.
 
 #![cfg(test)]
 

@@ -57,7 +57,8 @@ fn threads_with_handles_of_their_own_in_the_overflow() {
     });
 }
 
-/// A slot that one thread frees is used again by another, while a third looks at it on the way to its own entry.
+/// A slot that one thread frees is used again by another, while a third looks at it on the way to
+/// its own entry.
 #[test]
 fn a_slot_of_the_overflow_that_is_used_again() {
     try_all(2, || {
@@ -95,8 +96,9 @@ fn threads_that_fill_a_level_of_the_index() {
     });
 }
 
-/// MPI gives a handle out again as soon as its request is complete, to whichever thread comes next, while the one
-/// that completed it has yet to take it out of the table. A third thread takes what becomes free.
+/// MPI gives a handle out again as soon as its request is complete, to whichever thread comes next,
+/// while the one that completed it has yet to take it out of the table. A third thread takes what
+/// becomes free.
 #[test]
 fn a_handle_that_is_given_out_again() {
     try_all(2, || {
@@ -104,7 +106,8 @@ fn a_handle_that_is_given_out_again() {
     });
 }
 
-/// Without the third thread: it would take a minute, and a slot that is free is in a test of its own.
+/// Without the third thread: it would take a minute, and a slot that is free is in a test of its
+/// own.
 #[test]
 fn a_handle_of_the_overflow_that_is_given_out_again() {
     try_all(1, || {

@@ -1,4 +1,5 @@
-//! Runs the tests of mpi4py without and with the profiler, and compares what came of each; see `--help`.
+//! Runs the tests of mpi4py without and with the profiler, and compares what came of each; see
+//! `--help`.
 
 use clap::Parser;
 use mpisee_tests::python::{self, Stack};
@@ -8,12 +9,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Run the tests of mpi4py twice without the profiler and once with it, and compare the outcome of each test.
+/// Run the tests of mpi4py twice without the profiler and once with it, and compare the outcome of
+/// each test.
 ///
-/// A test whose outcome differs between the two runs without is unsteady: with the profiler it may be either. Exits
-/// with 1 if any other test has another outcome with the profiler, or if its profile does not pass
-/// `mpisee-through check`. The tests of MPI_Pcontrol are left out: they switch recording off, and then a profile
-/// cannot be checked; with Open MPI those of MPI_Comm_spawn, too, which do not end there.
+/// A test whose outcome differs between the two runs without is unsteady: with the profiler it may
+/// be either. Exits with 1 if any other test has another outcome with the profiler, or if its
+/// profile does not pass `mpisee-through check`. The tests of MPI_Pcontrol are left out: they
+/// switch recording off, and then a profile cannot be checked; with Open MPI those of
+/// MPI_Comm_spawn, too, which do not end there.
 #[derive(Parser)]
 struct Arguments {
     /// Processes

@@ -1,4 +1,5 @@
-//! Random communication for as long as is wished, in half of the runs with a rank that is killed; see `--help`.
+//! Random communication for as long as is wished, in half of the runs with a rank that is killed;
+//! see `--help`.
 
 use clap::Parser;
 use mpisee_tests::soak::{RANKS, Soak};
@@ -6,17 +7,20 @@ use mpisee_tests::{Mpi, dist};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Run tests/programs/random/soak.c again and again, and compare its profile with the books that each rank keeps.
+/// Run tests/programs/random/soak.c again and again, and compare its profile with the books that
+/// each rank keeps.
 ///
-/// In every second run a rank is killed at some time; then every call that it and the others had completed must be in
-/// what `mpisee-through recover` makes of it. No file and no process may be left. Ends with 1 at the first difference,
-/// and says how to make that run again; its folder is kept.
+/// In every second run a rank is killed at some time; then every call that it and the others had
+/// completed must be in what `mpisee-through recover` makes of it. No file and no process may be
+/// left. Ends with 1 at the first difference, and says how to make that run again; its folder is
+/// kept.
 #[derive(Parser)]
 struct Arguments {
     /// How long, over all MPIs
     #[arg(long, default_value_t = 1.0)]
     minutes: f64,
-    /// The MPI, as `mpisee --flavours` has it; may be given again (default: all, one after the other)
+    /// The MPI, as `mpisee --flavours` has it; may be given again (default: all, one after the
+    /// other)
     #[arg(long, value_name = "NAME")]
     mpi: Vec<String>,
     /// Of the first run; the next ones have the numbers after it

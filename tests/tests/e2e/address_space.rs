@@ -1,4 +1,5 @@
-//! Address space belongs to the program: the profiler maps what it uses, and goes without where it may not map more.
+//! Address space belongs to the program: the profiler maps what it uses, and goes without where it
+//! may not map more.
 
 use mpisee_tests::{Finished, LIMIT, Mpi, Place, Run, Tables, case, dist, within};
 use std::path::Path;
@@ -71,8 +72,8 @@ fn without_address_space_calls_are_not_seen_until_there_is_some_again(mpi: &Mpi)
     assert_eq!(broadcasts(tables) + unseen, BROADCASTS);
 }
 
-/// Runs `hostile/out_of_memory` with the profiler. How much memory MPI needs itself is a matter of timing, so that it is tried
-/// again if it ended for want of it; not if the profiler did.
+/// Runs `hostile/out_of_memory` with the profiler. How much memory MPI needs itself is a matter of
+/// timing, so that it is tried again if it ended for want of it; not if the profiler did.
 fn run_out_of_memory(mpi: &Mpi, program: &Path, way: &str) -> (Place, String) {
     let mut said = String::new();
     for _ in 0..5 {

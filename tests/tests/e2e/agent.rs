@@ -1,4 +1,5 @@
-//! Agents beside running programs: rates at the right times, whatever becomes of the agent, and no trace of it in the program.
+//! Agents beside running programs: rates at the right times, whatever becomes of the agent, and no
+//! trace of it in the program.
 
 use mpisee_profile::Profile;
 use mpisee_profile::rows::VariableRow;
@@ -78,7 +79,8 @@ fn ends(place: &Place, part: &str) -> Vec<f64> {
         .collect()
 }
 
-/// The share of the calls of a part, one each two milliseconds from its begin, that ended more than ten late.
+/// The share of the calls of a part, one each two milliseconds from its begin, that ended more than
+/// ten late.
 fn share_late(place: &Place, part: &str, begin_s: f64) -> f64 {
     let ends = ends(place, part);
     let of_rank = ends.len() / 2;
@@ -117,7 +119,8 @@ pub fn in_turn(place: &Place, mpi: &Mpi, options: &[&str], seconds: &str) -> Com
     command
 }
 
-/// Calls, bytes and seconds of the application's parts in the profile and in the time line are the same.
+/// Calls, bytes and seconds of the application's parts in the profile and in the time line are the
+/// same.
 pub fn assert_equal_sums(place: &Place, line: &Path) {
     let profile = place.tables("turn.mpisee");
     for (family, comm, call) in
@@ -173,7 +176,8 @@ fn communicators_that_are_busy_in_turn_are_seen_at_the_right_times(mpi: &Mpi) {
         return;
     }
 
-    // Intervals have the calls that ended in them. A busy machine may stop the agent between its clock and its counts.
+    // Intervals have the calls that ended in them. A busy machine may stop the agent between its
+    // clock and its counts.
     for (part, call) in [("part", "MPI_Allreduce"), ("world", "MPI_Sendrecv")] {
         let ends = ends(&place, part);
         let (mut seen, mut right, mut whole) = (0, 0, 0.0);

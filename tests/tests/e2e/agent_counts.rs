@@ -1,4 +1,5 @@
-//! Counts of time lines where they are not simple: bytes that are known late, MPI's variables before an agent began, time without recording.
+//! Counts of time lines where they are not simple: bytes that are known late, MPI's variables
+//! before an agent began, time without recording.
 
 use crate::agent::{number, rows, start_agent, through, until_ended};
 use mpisee_profile::Profile;

@@ -1,4 +1,5 @@
-//! GPUs in time lines, of a pretended library of NVIDIA's: their rates, their tables, and what fails.
+//! GPUs in time lines, of a pretended library of NVIDIA's: their rates, their tables, and what
+//! fails.
 
 use crate::agent::{Row, in_turn, node, number, rows, start_agent_with, through, until_ended};
 use mpisee_tests::place::Staying;
@@ -25,7 +26,8 @@ fn library() -> PathBuf {
     LIBRARY.get_or_init(compiled).clone()
 }
 
-/// Runs a program of three parts beside an agent whose library behaves so; returns where the time line is.
+/// Runs a program of three parts beside an agent whose library behaves so; returns where the time
+/// line is.
 fn line_with(place: &Place, mpi: &Mpi, behaviour: &str) -> PathBuf {
     let folder = library().display().to_string();
     let variables = [("LD_LIBRARY_PATH", folder.as_str()), ("PRETENDED_NVML", behaviour)];
@@ -55,7 +57,8 @@ fn table(line: &std::path::Path, ending: &str) -> Vec<Row> {
     lines.map(row).collect()
 }
 
-/// Of a quantity: its sum, and the length of the intervals in which it was counted. The first has no earlier reading of counters.
+/// Of a quantity: its sum, and the length of the intervals in which it was counted. The first has
+/// no earlier reading of counters.
 fn counted(line: &std::path::Path, device: &str, quantity: &str) -> (f64, f64) {
     let rows = rows(line, "node-rates");
     let of_it = rows.iter().filter(|row| row["device"] == device && row["quantity"] == quantity);

@@ -1,4 +1,5 @@
-//! Above the limit of MPISEE_FOLD a profile has sums over ranks: those of the rows that the same program leaves by rank.
+//! Above the limit of MPISEE_FOLD a profile has sums over ranks: those of the rows that the same
+//! program leaves by rank.
 
 use crate::sums::{all, assert_sums_of};
 use mpisee_profile::Profile;
@@ -48,7 +49,8 @@ fn answers(finished: &Finished) {
     }
 }
 
-/// Programs that do the same in each run: on how many ranks, with what argument, and a function that they need.
+/// Programs that do the same in each run: on how many ranks, with what argument, and a function
+/// that they need.
 const SAME_IN_EACH_RUN: [(&str, u32, &str, &str); 5] = [
     ("communicators/parts", 6, "", "MPI_Init"),
     ("regions/regions", 2, "", "MPI_Init"),

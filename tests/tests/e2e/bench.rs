@@ -63,8 +63,9 @@ fn shared_memory_moves_bytes_without_messages(mpi: &Mpi) {
     finished.check();
 }
 
-/// Ranks that wait in shared memory still progress their messages by MPI, and the other way round: in a file of steps of all
-/// kinds, each rank waits for a step that another one has behind something else.
+/// Ranks that wait in shared memory still progress their messages by MPI, and the other way round:
+/// in a file of steps of all kinds, each rank waits for a step that another one has behind
+/// something else.
 #[case(only = has_bench)]
 fn shared_memory_goes_with_other_backends(mpi: &Mpi) {
     const TEXT: &str = "step a using shared\n  0 -> 1 : n to 0\n  1 -> 2 : n from n to 0\n\
@@ -85,7 +86,8 @@ fn shared_memory_goes_with_other_backends(mpi: &Mpi) {
     }
 }
 
-/// Two nodes share no memory: a sentence where a message would cross, and none where each node has its own.
+/// Two nodes share no memory: a sentence where a message would cross, and none where each node has
+/// its own.
 #[case(only = has_bench)]
 fn shared_memory_is_of_one_node(mpi: &Mpi) {
     if !mpi.name.starts_with("openmpi-4") {
@@ -101,7 +103,8 @@ fn shared_memory_is_of_one_node(mpi: &Mpi) {
     assert_eq!(finished.stderr.matches(said).count(), 1, "{}", finished.stderr);
 }
 
-/// Every collective gives the right result on two communicators at once, with and without numbers to add up in blocks.
+/// Every collective gives the right result on two communicators at once, with and without numbers
+/// to add up in blocks.
 #[case(only = has_bench)]
 fn every_collective_runs_on_two_communicators_at_once(mpi: &Mpi) {
     let finished =
@@ -233,7 +236,8 @@ fn the_starter_needs_to_know_the_mpi(mpi: &Mpi) {
     );
 }
 
-/// A rank without a part in a pattern sleeps while the others are measured, rather than to wait for them in MPI_Barrier.
+/// A rank without a part in a pattern sleeps while the others are measured, rather than to wait for
+/// them in MPI_Barrier.
 #[case(only = has_bench)]
 fn a_rank_without_a_part_sleeps(mpi: &Mpi) {
     let words = "p2p --ranks 0,1 --sizes 4517 --repetitions 4 --warm-up 1 --least-ms 250 --format csv";
@@ -249,7 +253,8 @@ fn a_rank_without_a_part_sleeps(mpi: &Mpi) {
     assert!(looks > 0 && looks as f64 * 200e-6 < ranks[2].wall_s.0, "{looks} {ranks:?}");
 }
 
-/// A profile's communication is replayed on the same communicators with the same sizes, and compared with the program.
+/// A profile's communication is replayed on the same communicators with the same sizes, and
+/// compared with the program.
 #[case(only = has_bench)]
 fn a_profile_is_replayed_and_compared(mpi: &Mpi) {
     // The program: an MPI_Alltoall on two halves, as the benchmark itself has one.

@@ -1,5 +1,5 @@
-//! `mpisee-bench` between GPUs that are pretended: a driver and an NCCL that move data between processes, late, and behind addresses at
-//! which a processor finds nothing.
+//! `mpisee-bench` between GPUs that are pretended: a driver and an NCCL that move data between
+//! processes, late, and behind addresses at which a processor finds nothing.
 
 use mpisee_profile::rows::Memory;
 use mpisee_tests::bench::has_bench;
@@ -88,7 +88,8 @@ fn messages_go_between_gpus_where_the_processor_finds_nothing(mpi: &Mpi) {
     }
 }
 
-/// Each rank has the GPU of its number on the node, and ranks open the memory of those with which they have messages.
+/// Each rank has the GPU of its number on the node, and ranks open the memory of those with which
+/// they have messages.
 #[case(only = has_bench)]
 fn gpus_are_taken_in_turn_and_opened_once(mpi: &Mpi) {
     let place = Place::new();
@@ -116,8 +117,9 @@ fn the_driver_is_loaded_when_it_is_asked_for(mpi: &Mpi) {
     assert!(logged("ring --sizes 8 --memory pinned").contains(&"loaded".to_owned()));
 }
 
-/// Ranks that wait for a GPU still progress their messages by MPI, and the other way round: in a file of steps of all kinds, each rank
-/// waits for a step that another one has behind something else.
+/// Ranks that wait for a GPU still progress their messages by MPI, and the other way round: in a
+/// file of steps of all kinds, each rank waits for a step that another one has behind something
+/// else.
 #[case(only = has_bench)]
 fn steps_of_all_backends_of_gpus_wait_for_what_they_read(mpi: &Mpi) {
     const TEXT: &str = "step a using ipc\n  0 -> 1 : n to 0\n  1 -> 2 : n from n to 0\n\
@@ -155,7 +157,8 @@ fn every_collective_of_nccl_runs_on_two_communicators_at_once(mpi: &Mpi) {
     assert_eq!(names.iter().map(String::as_str).collect::<Vec<_>>(), expected);
 }
 
-/// MPI gets the kind of memory that was asked for, as the profiler sees it; of the kinds that it does not take it gets none.
+/// MPI gets the kind of memory that was asked for, as the profiler sees it; of the kinds that it
+/// does not take it gets none.
 #[case(only = has_bench)]
 fn mpi_gets_the_memory_that_was_asked_for(mpi: &Mpi) {
     for (kind, memory) in
@@ -254,7 +257,8 @@ fn an_nccl_that_is_stuck_ends_the_program(mpi: &Mpi) {
     assert!(finished.stderr.contains(said), "{}", finished.stderr);
 }
 
-/// GPUs of two nodes have no memory to open: a sentence where a message would cross, and none where each node has its own.
+/// GPUs of two nodes have no memory to open: a sentence where a message would cross, and none where
+/// each node has its own.
 #[case(only = has_bench)]
 fn memory_of_gpus_is_opened_within_a_node(mpi: &Mpi) {
     if !mpi.name.starts_with("openmpi-4") {

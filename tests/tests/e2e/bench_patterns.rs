@@ -22,8 +22,8 @@ impl Numbers {
     }
 }
 
-/// A legal pattern of up to eight steps of all backends that need no GPU, on pieces of memory of 1 KiB and of 100 KiB, below and above what MPI
-/// sends before it is received.
+/// A legal pattern of up to eight steps of all backends that need no GPU, on pieces of memory of 1
+/// KiB and of 100 KiB, below and above what MPI sends before it is received.
 fn pattern(seed: u64) -> Pattern {
     const BACKENDS: [Backend; 5] =
         [Backend::Put, Backend::Get, Backend::Isend, Backend::Persistent, Backend::Shared];
@@ -65,7 +65,8 @@ fn write(place: &Place, name: &str, text: &str) -> String {
     Path::new(&path).display().to_string()
 }
 
-/// Between the posts, starts, completions and waits of one-sided steps, messages and collective operations, no rank waits for ever.
+/// Between the posts, starts, completions and waits of one-sided steps, messages and collective
+/// operations, no rank waits for ever.
 #[case(only = has_bench)]
 fn legal_patterns_of_all_backends_end(mpi: &Mpi) {
     let place = Place::new();
@@ -90,7 +91,8 @@ fn legal_patterns_of_all_backends_end(mpi: &Mpi) {
     assert!(rows.iter().all(|row| row.contains(",true,")), "{}", finished.stdout);
 }
 
-/// Thousands of steps of the same members share a communicator; what an MPI has too few of, or a node no memory for, is a sentence.
+/// Thousands of steps of the same members share a communicator; what an MPI has too few of, or a
+/// node no memory for, is a sentence.
 #[case(only = has_bench)]
 fn many_steps_run_or_are_refused(mpi: &Mpi) {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! `mpisee-bench tune`: what it tries, and tasks that it cannot do. What it finds is a matter of measured tests.
+//! `mpisee-bench tune`: what it tries, and tasks that it cannot do. What it finds is a matter of
+//! measured tests.
 
 use mpisee_bench::tune::selection::FILE;
 use mpisee_tests::bench::{TUNED_RANKS as RANKS, Variables, tune};

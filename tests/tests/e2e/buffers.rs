@@ -1,4 +1,5 @@
-//! The kind of memory that has the buffers of calls, by a driver that is pretended: MPI itself sees ordinary memory.
+//! The kind of memory that has the buffers of calls, by a driver that is pretended: MPI itself sees
+//! ordinary memory.
 
 use crate::exact::assert_all_seen;
 use mpisee_profile::rows::Memory;
@@ -64,7 +65,8 @@ fn run_of(mpi: &Mpi, program: PathBuf, driver: &Path, when: &str, options: &[&st
 
 type Sums = BTreeMap<(String, Memory), (u64, u64)>;
 
-/// Calls and bytes of rank 0 by operation and kind of memory, on the communicator with buffers of several kinds.
+/// Calls and bytes of rank 0 by operation and kind of memory, on the communicator with buffers of
+/// several kinds.
 fn sums(tables: &Tables) -> Sums {
     assert_all_seen(tables);
     let mut sums = Sums::new();
@@ -170,7 +172,8 @@ fn hsa_is_asked_whenever_it_was_loaded_and_hip_never(mpi: &Mpi) {
     assert!(notes.iter().any(|note| note.contains("--experimental")), "{notes:?}");
 }
 
-/// A library that needs the driver, and another one whose constructor takes a while and is called first.
+/// A library that needs the driver, and another one whose constructor takes a while and is called
+/// first.
 fn slow_library() -> PathBuf {
     static LIBRARY: OnceLock<PathBuf> = OnceLock::new();
     let compiled = || {
@@ -185,7 +188,8 @@ fn slow_library() -> PathBuf {
             assert!(compiler.arg("-Wl,-rpath,$ORIGIN").status().expect("cc starts").success());
             library
         };
-        // Until the program has made its calls; half a minute if these wait for the loader, which is wrong.
+        // Until the program has made its calls; half a minute if these wait for the loader, which
+        // is wrong.
         let constructor = "__attribute__((constructor)) static void wait_long(void) {
             volatile int *calls_are_made = dlsym(RTLD_DEFAULT, \"calls_are_made\");
             for (int ms = 0; !*calls_are_made && ms < 30000; ms++) usleep(1000);

@@ -1,4 +1,5 @@
-//! Communicators that are created and freed without end: what is kept of them ends, and every call is still counted.
+//! Communicators that are created and freed without end: what is kept of them ends, and every call
+//! is still counted.
 use mpisee_profile::comm_name::{is_of_changing_members, is_shared_row};
 use mpisee_profile::rows::CommRow;
 use mpisee_tests::profile::without_digests;
@@ -48,8 +49,9 @@ impl Churned {
         assert_eq!(self.place.left().len(), 0, "segments are left");
     }
 
-    /// Asserts that below `parent` there are as many rows as like communicators may have, and one row with a plus for
-    /// all others of the `total`, whose names end in `end` but for digests. Returns all of them.
+    /// Asserts that below `parent` there are as many rows as like communicators may have, and one
+    /// row with a plus for all others of the `total`, whose names end in `end` but for digests.
+    /// Returns all of them.
     fn assert_rows(&self, parent: &str, letter: char, end: &str, total: u64, members: &str) -> Vec<String> {
         let begin = format!("{parent}_{letter}");
         let rows = self.tables().comms.iter();
@@ -70,8 +72,8 @@ impl Churned {
         names
     }
 
-    /// Asserts what the members of all these rows did on them together: `cycles` times one message from the first to the
-    /// last, and one MPI_Allreduce.
+    /// Asserts what the members of all these rows did on them together: `cycles` times one message
+    /// from the first to the last, and one MPI_Allreduce.
     fn assert_traffic(&self, names: &[String], members: &[u32], cycles: u64) {
         let tables = self.tables();
         let (first, last) = (members[0], members[members.len() - 1]);
@@ -209,7 +211,8 @@ fn groups_and_intercommunicators_share_rows(mpi: &Mpi) {
     between.assert_bounded(4);
 }
 
-/// Messages of `churn.c` between ranks of the world in all cycles of `changing`, and the number of communicators.
+/// Messages of `churn.c` between ranks of the world in all cycles of `changing`, and the number of
+/// communicators.
 fn expected_of_changing(ranks: u32, cycles: u64) -> (BTreeMap<(u32, u32), u64>, u64) {
     let (mut sent, mut communicators) = (BTreeMap::new(), 0);
     for k in 0..cycles as u32 {

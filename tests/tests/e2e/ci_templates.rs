@@ -1,4 +1,5 @@
-//! The jobs in `examples/ci` run here for two commits, with stand-ins for what a CI installs and builds.
+//! The jobs in `examples/ci` run here for two commits, with stand-ins for what a CI installs and
+//! builds.
 
 use crate::pages::{prepare, write_script};
 use mpisee_tests::{LIMIT, Mpi, case, dist, root, within};
@@ -6,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Programs of the jobs that do nothing here: the installation is the one under test, and `app` is compiled.
+/// Programs of the jobs that do nothing here: the installation is the one under test, and `app` is
+/// compiled.
 const STAND_INS: [(&str, &str); 5] = [
     ("sudo", "exec \"$@\""),
     ("apt-get", ":"),

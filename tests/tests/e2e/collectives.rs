@@ -1,5 +1,6 @@
-//! Bytes that each process records of a collective operation; the parts add up to the bound in docs/explanation/bytes-and-times.md.
-//! The sizes of the blocks are those of the programs; each has its own, so that a mix-up shows.
+//! Bytes that each process records of a collective operation; the parts add up to the bound in
+//! docs/explanation/bytes-and-times.md. The sizes of the blocks are those of the programs; each has
+//! its own, so that a mix-up shows.
 use mpisee_tests::{Finished, Mpi, Run, Tables, case};
 use std::collections::BTreeSet;
 
@@ -51,7 +52,8 @@ fn twice(bytes: u64) -> (u64, u64) {
     (bytes, bytes)
 }
 
-/// The blocking and the nonblocking operation on an intracommunicator; the last process is the root.
+/// The blocking and the nonblocking operation on an intracommunicator; the last process is the
+/// root.
 const INSIDE: &[(&str, &str, Part, Sum)] = &[
     ("MPI_Barrier", "MPI_Ibarrier", |_| (0, 0), |_, _| 0),
     ("MPI_Bcast", "MPI_Ibcast", |at| (11, if at.i == at.p - 1 { 0 } else { 11 }), |p, _| (p - 1) * 11),
@@ -82,8 +84,9 @@ const INSIDE: &[(&str, &str, Part, Sum)] = &[
     ),
 ];
 
-/// Between the groups {0, 1} and {2, 3, 4}: what each of the five processes contributes, and the message of those
-/// that contribute nothing to a message. Process 3 is the root, or its receivers the first group.
+/// Between the groups {0, 1} and {2, 3, 4}: what each of the five processes contributes, and the
+/// message of those that contribute nothing to a message. Process 3 is the root, or its receivers
+/// the first group.
 const BETWEEN: &[(&str, &str, [u64; 5], [u64; 5])] = &[
     ("MPI_Barrier", "MPI_Ibarrier", [0; 5], [0; 5]),
     ("MPI_Bcast", "MPI_Ibcast", [11, 11, 0, 0, 0], [11, 11, 0, 11, 0]),

@@ -1,4 +1,5 @@
-//! Names and descriptions of communicators: equal on all members, unique in the run, whatever creates them.
+//! Names and descriptions of communicators: equal on all members, unique in the run, whatever
+//! creates them.
 use mpisee_profile::rows::CommRow;
 use mpisee_tests::profile::without_digests;
 use mpisee_tests::{Mpi, Run, Tables, case};
@@ -24,8 +25,8 @@ fn line(row: &CommRow) -> String {
         .join("; ")
 }
 
-/// Communicators of `creations.c`: label, name without digests, parent, creating call, size, members, topology, reorder, freed,
-/// between.
+/// Communicators of `creations.c`: label, name without digests, parent, creating call, size,
+/// members, topology, reorder, freed, between.
 const CREATIONS: &str = "\
 all; W; ; ; 5; 0-4; ; ; ; 
 ; S; ; ; 1; 0-4; ; ; ; 
@@ -57,7 +58,8 @@ idup of between; W_x1.0_i2; W_x1.0; MPI_Comm_idup; 5; 0,3-4|1-2; ; ; ;
 merged; W_x1.0_m5; W_x1.0; MPI_Intercomm_merge; 5; 0-4; ; ; ; 
 ";
 
-/// Returns whether `MPI_Comm_group` of a grid has processes that are not in the grid, as in MPICH 5.0.2, also without the profiler.
+/// Returns whether `MPI_Comm_group` of a grid has processes that are not in the grid, as in MPICH
+/// 5.0.2, also without the profiler.
 fn has_wrong_groups(mpi: &Mpi) -> bool {
     mpi.is_left_out(&["mpich-5.0", "mpiabi"], "MPI_Comm_group of a grid is wrong")
 }
@@ -295,12 +297,13 @@ fn set(ranks: &mpisee_profile::RankSet) -> BTreeSet<u32> {
     (0..64).filter(|&rank| ranks.contains(rank)).collect()
 }
 
-/// Asserts that each communicator of the program has one name on all members, one that no other has, and one
-/// row with its members; and that there are no other rows.
+/// Asserts that each communicator of the program has one name on all members, one that no other
+/// has, and one row with its members; and that there are no other rows.
 fn assert_one_name_each(tables: &Tables, known: &BTreeMap<u64, Known>) {
     let mut names: BTreeMap<u64, BTreeSet<(&str, u32)>> = BTreeMap::new();
     for row in tables.calls.iter().filter(|row| row.call == "MPI_Allreduce" && row.bytes > 0) {
-        // One call each, of as many bytes as the id says. The children of MPI_COMM_SELF are the process's own.
+        // One call each, of as many bytes as the id says. The children of MPI_COMM_SELF are the
+        // process's own.
         assert_eq!(row.calls, 1, "{row:?}: two communicators have this name");
         names.entry(row.bytes).or_default().insert((&row.comm, row.rank));
     }

@@ -1,5 +1,5 @@
-//! Completions that fail, handles of several requests, and threads that leave a call without a return: the program goes on
-//! as without the profiler, and later calls are counted exactly.
+//! Completions that fail, handles of several requests, and threads that leave a call without a
+//! return: the program goes on as without the profiler, and later calls are counted exactly.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_peers, printed};
 use mpisee_profile::segment::NotSeen;
@@ -93,8 +93,8 @@ fn receives_that_were_seen_complete_and_then_freed_have_their_messages(mpi: &Mpi
 #[case]
 fn truncated_messages_are_counted_without_bytes_and_explained(mpi: &Mpi) {
     let run = || Run::new(mpi, "hostile/truncated_each_way").ranks(2);
-    // Open MPI 5.0 reports no error of MPI_Waitall without statuses if the receive was over before; the profiler needs
-    // the statuses.
+    // Open MPI 5.0 reports no error of MPI_Waitall without statuses if the receive was over before;
+    // the profiler needs the statuses.
     let finished = if mpi.name.starts_with("openmpi-5.0") { run().profiled() } else { compared(run) };
     let tables = finished.tables();
     assert_not_seen(&finished, &[(NotSeen::TruncatedReceive, 8)]);

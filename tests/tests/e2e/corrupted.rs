@@ -1,5 +1,5 @@
-//! Segments of real runs that were cut off or changed: what is read of them is what was counted, or they give a
-//! sentence; nothing crashes or runs for ever.
+//! Segments of real runs that were cut off or changed: what is read of them is what was counted, or
+//! they give a sentence; nothing crashes or runs for ever.
 
 use mpisee_collect::RankTables;
 use mpisee_profile::segment::key::Meaning;

@@ -1,4 +1,5 @@
-//! Which GPU each rank uses, by a driver that is pretended: its devices have the PCI addresses of this machine's own.
+//! Which GPU each rank uses, by a driver that is pretended: its devices have the PCI addresses of
+//! this machine's own.
 
 use crate::buffers::driver;
 use mpisee_profile::Profile;
@@ -44,7 +45,8 @@ fn of_device(address: &str, file: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// Asserts that the GPUs are those of the driver, and used by these ranks, with what `/sys` has of them.
+/// Asserts that the GPUs are those of the driver, and used by these ranks, with what `/sys` has of
+/// them.
 #[track_caller]
 fn assert_devices(directory: &Path, ranks: [&str; 3]) {
     let devices: Vec<DeviceRow> = rows(directory);
@@ -65,7 +67,8 @@ fn assert_devices(directory: &Path, ranks: [&str; 3]) {
     }
 }
 
-/// Asserts how the GPUs are linked: what the driver said of pairs that a rank saw and used one of, and the way by PCIe.
+/// Asserts how the GPUs are linked: what the driver said of pairs that a rank saw and used one of,
+/// and the way by PCIe.
 fn assert_links(directory: &Path) {
     let links: Vec<DeviceLinkRow> = rows(directory);
     let nics: Vec<NicRow> = rows(directory);

@@ -1,10 +1,12 @@
-//! `mpisee doctor` under the launchers of MPIs: ranks that meet without MPI, and one answer for all.
+//! `mpisee doctor` under the launchers of MPIs: ranks that meet without MPI, and one answer for
+//! all.
 
 use mpisee_tests::{Cluster, LIMIT, Mpi, Place, case, dist, within};
 use serde_json::Value;
 use std::process::Command;
 
-/// A job of `mpisee doctor --json`, by a shell that runs `before` first; the exit code, and the document.
+/// A job of `mpisee doctor --json`, by a shell that runs `before` first; the exit code, and the
+/// document.
 fn doctor(mpi: &Mpi, ranks: u32, before: &str) -> (Option<i32>, Value) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let program = mpi.compile("communicators/halves");

@@ -1,5 +1,5 @@
-//! Processes of several worlds: spawned, connected, joined. Each world has a profile of its own, and no world
-//! waits for another that has no profiler.
+//! Processes of several worlds: spawned, connected, joined. Each world has a profile of its own,
+//! and no world waits for another that has no profiler.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_calls_but, assert_peers};
 use crate::sums;
@@ -8,8 +8,8 @@ use mpisee_profile::rows::OutsideRow;
 use mpisee_tests::{Finished, Mpi, Run, Tables, case, dist, through};
 use std::path::Path;
 
-/// MPICH 5.0 opens ports where the address of a process is short enough; over these two transports it is. UCX then
-/// warns, on stdout, of requests that MPICH leaves behind.
+/// MPICH 5.0 opens ports where the address of a process is short enough; over these two transports
+/// it is. UCX then warns, on stdout, of requests that MPICH leaves behind.
 fn with_short_addresses<'m>(mpi: &Mpi, run: Run<'m>) -> Run<'m> {
     if mpi.is_open_mpi {
         return run;
@@ -17,13 +17,14 @@ fn with_short_addresses<'m>(mpi: &Mpi, run: Run<'m>) -> Run<'m> {
     run.variable("UCX_TLS", "tcp,self").variable("UCX_LOG_LEVEL", "error")
 }
 
-/// A program that brings worlds together. In one of some hundred runs Open MPI 4.1's launcher does not answer a process
-/// that was spawned, with or without the profiler, and the program never ends.
+/// A program that brings worlds together. In one of some hundred runs Open MPI 4.1's launcher does
+/// not answer a process that was spawned, with or without the profiler, and the program never ends.
 fn worlds<'m>(mpi: &'m Mpi, name: &str) -> Run<'m> {
     Run::new(mpi, name).tries(3)
 }
 
-/// Returns whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and refuses.
+/// Returns whether this MPI can bring worlds together. MPICH over UCX cannot before 4.2, and
+/// refuses.
 fn has_worlds(mpi: &Mpi) -> bool {
     let said = with_short_addresses(mpi, Run::new(mpi, "dynamic/open_port").ranks(1)).plain().stdout;
     assert!(said == "yes\n" || said == "no\n" && !mpi.is_open_mpi, "{said}");
@@ -58,8 +59,8 @@ fn without_digests(comm: &str) -> String {
     parts.fold(first, |name, part| format!("{name}-{}", &part[DIGEST..]))
 }
 
-/// Asserts that `outside.csv` has these rows: communicator without digests, rank, rank of the other in it, then messages
-/// and bytes sent, messages and bytes received.
+/// Asserts that `outside.csv` has these rows: communicator without digests, rank, rank of the other
+/// in it, then messages and bytes sent, messages and bytes received.
 #[track_caller]
 fn assert_outside(rows: &[OutsideRow], expected: &[(&str, u32, u32, [u64; 4])]) {
     let mut got: Vec<(String, u32, u32, [u64; 4])> = rows
@@ -223,8 +224,8 @@ fn assert_children(tables: &Tables, outside: &[OutsideRow]) {
     assert!(tables.run.notes.iter().any(|note| note.contains("were spawned")), "{:?}", tables.run.notes);
 }
 
-/// Each world's view of the communicators that some processes of both made: it has a name for them, and no
-/// parent of the others.
+/// Each world's view of the communicators that some processes of both made: it has a name for them,
+/// and no parent of the others.
 #[track_caller]
 fn assert_both_worlds(tables: &Tables) {
     let created_by = |call: &str| {

@@ -1,9 +1,11 @@
-//! User-level failure mitigation: the processes that outlive another are profiled, and say who is missing.
+//! User-level failure mitigation: the processes that outlive another are profiled, and say who is
+//! missing.
 
 use crate::sums;
 use mpisee_tests::{Finished, Mpi, Place, Run, Tables, case};
 
-/// Open MPI from 5.0 on. MPICH has the functions, and ends every program that calls `MPIX_Comm_shrink`.
+/// Open MPI from 5.0 on. MPICH has the functions, and ends every program that calls
+/// `MPIX_Comm_shrink`.
 fn outlives_ranks(mpi: &Mpi) -> bool {
     mpi.is_open_mpi && mpi.counted_functions().contains("MPIX_Comm_shrink")
 }

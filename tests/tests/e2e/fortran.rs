@@ -29,8 +29,8 @@ fn with_each_interface_of(has_it: impl Fn(&Mpi) -> bool, program: &str, test: im
 const ASKING: [&str; 6] =
     ["MPI_Test", "MPI_Testall", "MPI_Testany", "MPI_Testsome", "MPI_Improbe", "MPI_Request_get_status"];
 
-/// Runs a program with each interface of each MPI that has one of the functions it `needs`, and `assert_expected`;
-/// the counts are the same everywhere, but of those that ask.
+/// Runs a program with each interface of each MPI that has one of the functions it `needs`, and
+/// `assert_expected`; the counts are the same everywhere, but of those that ask.
 fn assert_alike(program: &str, needs: &[&str], assert_expected: impl Fn(&Finished)) {
     let first = std::cell::RefCell::new(None);
     let has_it = |mpi: &Mpi| needs.iter().any(|&name| mpi.counted_functions().contains(name));

@@ -1,6 +1,7 @@
-//! No room for the counters: a file system that is full at the start or gets full, limits on files and on memory, calls
-//! that signals interrupt. The program does what it does without the profiler, the profile at the end is whole, and of
-//! a program that is killed what the segment had room for is recovered.
+//! No room for the counters: a file system that is full at the start or gets full, limits on files
+//! and on memory, calls that signals interrupt. The program does what it does without the profiler,
+//! the profile at the end is whole, and of a program that is killed what the segment had room for
+//! is recovered.
 
 use mpisee_tests::{LIMIT, Mpi, Place, Tables, case, dist, through, within};
 use std::os::unix::fs::PermissionsExt;
@@ -11,8 +12,9 @@ const RANKS: u32 = 2;
 const COMMS: u64 = 150;
 const KINDS: u64 = 14;
 
-/// `growing` with these arguments. With a size the segments are in a file system of that size, mounted where nobody
-/// else sees it; after the run what is left there is copied to `left`. Before the run `before` is a line of shell.
+/// `growing` with these arguments. With a size the segments are in a file system of that size,
+/// mounted where nobody else sees it; after the run what is left there is copied to `left`. Before
+/// the run `before` is a line of shell.
 fn run(place: &Place, mpi: &Mpi, size: Option<&str>, before: &str, arguments: &[&str]) -> Output {
     let mut command = mpi.launcher(RANKS, &[]);
     command.arg(dist().join("bin/mpisee")).arg("--segments").arg(place.segments());

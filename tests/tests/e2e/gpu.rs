@@ -40,7 +40,8 @@ fn driver() -> &'static Path {
     })
 }
 
-/// An installation as `cargo xtask dist` makes it where it finds CUDA's compiler; the patches are not run here.
+/// An installation as `cargo xtask dist` makes it where it finds CUDA's compiler; the patches are
+/// not run here.
 fn installation() -> tempfile::TempDir {
     let prefix = tempfile::tempdir().expect("a temporary folder");
     let make = |folder: &str| std::fs::create_dir_all(prefix.path().join(folder)).expect("it is empty");
@@ -249,7 +250,8 @@ fn gpu_counts_of_a_killed_run_are_recovered(mpi: &Mpi) {
     assert_eq!(left(prefix.path()), 0);
 }
 
-/// Three ranks in a ring have their right neighbour at +1, and the last at -2; ranks 0 and 2 share a device.
+/// Three ranks in a ring have their right neighbour at +1, and the last at -2; ranks 0 and 2 share
+/// a device.
 #[case]
 fn sums_over_ranks_agree_with_rows_in_every_view(mpi: &Mpi) {
     let (by_rank, aggregate) = (installation(), installation());
@@ -469,7 +471,8 @@ fn records_and_counts_of_another_ranks_memory_have_its_names_and_sums(mpi: &Mpi)
         assert_eq!(by_address["flags"], [12, 0, 96, 0]);
         assert_eq!(by_address, sums(&ask(prefix, &BY_OBJECT)));
 
-        // Three warps of four lanes, each 256 bytes after the other, are shown in parts of 16 bytes.
+        // Three warps of four lanes, each 256 bytes after the other, are shown in parts of 16
+        // bytes.
         let flags = ask(prefix, &[&BY_ADDRESS[..], &["--object", "flags"]].concat());
         let begins: Vec<&str> =
             flags.lines().skip(1).map(|line| line.split(',').nth(2).expect("a column")).collect();
@@ -535,7 +538,8 @@ fn kernels_that_python_launched_have_its_lines(mpi: &Mpi) {
         assert!(output.status.success(), "{backend}, {lock}: {said}");
         assert_eq!((output.stdout, left(prefix)), (Vec::new(), 0));
 
-        // Rank r stores with 3 + r and 2 (5 + r) warps, 7 of them for a package; and with 11 where no Python runs.
+        // Rank r stores with 3 + r and 2 (5 + r) warps, 7 of them for a package; and with 11 where
+        // no Python runs.
         let profile = Profile::open(prefix.join("test.mpisee")).expect("it was written");
         let rows = profile.rows_if_any::<GpuRow>().expect("gpu.csv can be read");
         let mut found: Vec<_> = rows

@@ -1,5 +1,6 @@
-//! scripts/gpu-check, as far as it can be tried without a GPU: that its programs compile where CUDA's compiler is found, that
-//! its comparisons see what differs, that it counts what it leaves out, and what it says where there is no GPU.
+//! scripts/gpu-check, as far as it can be tried without a GPU: that its programs compile where
+//! CUDA's compiler is found, that its comparisons see what differs, that it counts what it leaves
+//! out, and what it says where there is no GPU.
 
 use mpisee_tests::{LIMIT, Mpi, case, root, within};
 use std::fs;
@@ -71,7 +72,8 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// Runs the script's comparison of a profile of one row, with these accesses, with the expected one.
+/// Runs the script's comparison of a profile of one row, with these accesses, with the expected
+/// one.
 fn compare(folder: &Path, accesses: &str, more: &str) -> Output {
     compare_with(folder, accesses, more, "[]", &[])
 }
@@ -129,7 +131,8 @@ fn fewer_accesses_of_some_kernels_need_a_note() {
     }
 }
 
-/// A file that differs from the one that agrees: in this file the first text in place of the second, and a line that says so.
+/// A file that differs from the one that agrees: in this file the first text in place of the
+/// second, and a line that says so.
 type Change = (&'static str, &'static str, &'static str, &'static str);
 
 /// Runs a comparison in a folder with these files, which agree, and once more for each change.
@@ -376,7 +379,8 @@ fn slow_kernels_and_missing_modes_differ() {
     sees(&["cost", "--workload", "stencil", "r"], &files, &changes);
 }
 
-/// An installation, an MPI, a compiler and a GPU that only look like ones; `bench` is what mpisee-bench does.
+/// An installation, an MPI, a compiler and a GPU that only look like ones; `bench` is what
+/// mpisee-bench does.
 fn pretended(folder: &Path, bench: &str) -> Command {
     let says = |text: &str| format!("#!/bin/sh\n{text}\n");
     let list = "case $1 in --list-gpus) echo \"${GPUS:-GPU 0}\" ;; --query-gpu=compute_cap) echo 9.0 ;; --query-gpu=uuid) exit 9 ;; esac";

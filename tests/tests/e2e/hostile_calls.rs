@@ -1,5 +1,6 @@
-//! Hostile programs: their communicators, requests and messages. Each one ends and prints with the profiler what it does
-//! without, leaves no segment behind, and is counted as the comment at its top says.
+//! Hostile programs: their communicators, requests and messages. Each one ends and prints with the
+//! profiler what it does without, leaves no segment behind, and is counted as the comment at its
+//! top says.
 
 use crate::exact::{assert_all_seen, assert_calls};
 use crate::hostile::{Case, case, created_by, sorted};
@@ -94,8 +95,8 @@ fn create_group_threads(mpi: &Mpi) {
     finished.check();
 }
 
-/// Asserts that of what two threads created some have rows of their own, on which both ranks moved messages of one
-/// size by one `call`, and that all calls are there: `bytes` in all.
+/// Asserts that of what two threads created some have rows of their own, on which both ranks moved
+/// messages of one size by one `call`, and that all calls are there: `bytes` in all.
 #[track_caller]
 fn assert_same_on_both(finished: &Finished, created: &str, call: &str, bytes: u64) {
     let tables = finished.tables();
@@ -124,8 +125,8 @@ fn intercomm_threads(mpi: &Mpi) {
     assert_same_on_both(&finished, "MPI_Intercomm_create", "MPI_Sendrecv", 300 * 2 * 2 * (100 + 200));
 }
 
-/// Threads may enter such communicators in another order on each rank. Nothing that all members have distinguishes them, so
-/// that the profile has to say whether their names belong together.
+/// Threads may enter such communicators in another order on each rank. Nothing that all members
+/// have distinguishes them, so that the profile has to say whether their names belong together.
 #[case]
 fn intercomm_same_tag(mpi: &Mpi) {
     let finished = case("intercomm_same_tag", 4).run(mpi);

@@ -1,5 +1,6 @@
-//! Hostile programs: how processes begin and end, and what they leave the profiler of memory, files and streams. Each one ends
-//! and prints with the profiler what it does without, leaves no segment behind, and is counted as the comment at its top says.
+//! Hostile programs: how processes begin and end, and what they leave the profiler of memory, files
+//! and streams. Each one ends and prints with the profiler what it does without, leaves no segment
+//! behind, and is counted as the comment at its top says.
 
 use crate::buffers::driver;
 use crate::exact::{assert_all_seen, assert_calls};
@@ -229,7 +230,8 @@ fn fill(pipe: &PipeWriter) {
     set(0);
 }
 
-/// The profiler's own messages go to a pipe that nobody reads: one without a reader, and one that is full.
+/// The profiler's own messages go to a pipe that nobody reads: one without a reader, and one that
+/// is full.
 #[case]
 fn stderr_without_a_reader(mpi: &Mpi) {
     for has_reader in [false, true] {
@@ -271,7 +273,8 @@ fn little_memory(mpi: &Mpi) {
     assert_eq!(place.tables("recovered.mpisee").sum("W", "MPI_Allreduce").calls, 2 * 50);
 }
 
-/// Ranks that seem to be on several nodes, the last of which comes when the others have given up waiting for it.
+/// Ranks that seem to be on several nodes, the last of which comes when the others have given up
+/// waiting for it.
 #[case]
 fn comes_late(mpi: &Mpi) {
     let place = Place::new();

@@ -92,7 +92,8 @@ fn file_counts_do_not_depend_on_the_mpi() {
 
 #[case]
 fn romio_of_open_mpi_is_not_taken_for_the_program() {
-    // It calls functions of MPI under their exported names. The nonblocking collective ones it lacks.
+    // It calls functions of MPI under their exported names. The nonblocking collective ones it
+    // lacks.
     for mpi in Mpi::all().iter().filter(|mpi| mpi.is_open_mpi) {
         if mpi.is_left_out(&["openmpi-5"], "it is built without ROMIO") {
             continue;

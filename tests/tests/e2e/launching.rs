@@ -1,5 +1,5 @@
-//! Programs started in all the ways that users start them: what they print, how they end, and what the profiler says
-//! and leaves behind.
+//! Programs started in all the ways that users start them: what they print, how they end, and what
+//! the profiler says and leaves behind.
 use mpisee_profile::{Profile, RunInfo};
 use mpisee_tests::{Ended, Mpi, Place, Run, case, dist, root};
 use std::path::{Path, PathBuf};
@@ -160,7 +160,8 @@ fn programs_without_mpi_run_under_the_launcher_of_mpi(mpi: &Mpi) {
     let source = root().join("tests/programs/lifecycle/no_mpi.c");
     let compiled = Command::new("cc").arg("-static").arg(source).arg("-o").arg(&program).status().unwrap();
     assert!(compiled.success());
-    // A launcher may end the others as soon as one has failed, so the exit code is that of one alone.
+    // A launcher may end the others as soon as one has failed, so the exit code is that of one
+    // alone.
     let ended = Ended::of(mpi.launcher(1, &[]).arg(mpisee()).arg(&program).arg("6"));
     assert_eq!((ended.code, ended.text().as_str()), (Some(6), "no MPI\n"), "{}", ended.stderr);
     let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
@@ -194,7 +195,8 @@ fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_
     let ended = Ended::of(&mut command);
     assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
-    // A rank writes it that may be in another directory than the first, so that the whole path is said.
+    // A rank writes it that may be in another directory than the first, so that the whole path is
+    // said.
     let wanted = ended.place.path("no/such/folder/a.mpisee");
     assert!(
         said.starts_with(&format!("mpisee: cannot create '{}': ", wanted.display()))

@@ -1,6 +1,6 @@
-//! End-to-end tests by subject: real MPI programs under real launchers, which use `target/dist`. One binary, so that the
-//! tests of all subjects keep the processors busy together. `cargo test -p mpisee-tests --test e2e collectives::` runs one
-//! subject.
+//! End-to-end tests by subject: real MPI programs under real launchers, which use `target/dist`.
+//! One binary, so that the tests of all subjects keep the processors busy together. `cargo test -p
+//! mpisee-tests --test e2e collectives::` runs one subject.
 
 use std::process::ExitCode;
 

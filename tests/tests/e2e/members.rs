@@ -16,7 +16,8 @@ fn comparisons_for_a_communicator_grow_like_its_members(mpi: &Mpi) {
         let line = finished.stdout.lines().find(|line| line.starts_with(kind)).expect("a line for each kind");
         let compared = line.split_whitespace().rev().nth(1).expect("it ends in N comparisons");
         let compared: u64 = compared.parse().expect("a number");
-        // A duplicate has its parent's members. One after the other it would be half the square: 8256.
+        // A duplicate has its parent's members. One after the other it would be half the square:
+        // 8256.
         let expected = if kind == "dup" { 0..1 } else { 1..48 * RANKS };
         assert!(expected.contains(&compared), "{line}");
     }

@@ -21,7 +21,8 @@ fn run(mpi: &Mpi, settings: &[(&str, &str)]) -> Finished {
     settings.iter().fold(run, |run, (name, value)| run.variable(name, value)).profiled()
 }
 
-/// Sender, receiver and tag of all streams: with tags up to 9 ranks 0 and 2 send to rank 1, and all in a ring and a chain.
+/// Sender, receiver and tag of all streams: with tags up to 9 ranks 0 and 2 send to rank 1, and all
+/// in a ring and a chain.
 fn streams() -> Vec<(u32, u32, i32)> {
     let to_one = (1..=UNORDERED).filter(|&tag| tag != RING).flat_map(|tag| [(0, 1, tag), (2, 1, tag)]);
     let ring = (0..RANKS).map(|rank| (rank, (rank + 1) % RANKS, RING));
@@ -48,7 +49,8 @@ fn length(tag: i32, number: u64) -> u64 {
     8 * (if tag == PERSISTENT { 1 } else { number + 1 }) + u64::from(tag.unsigned_abs())
 }
 
-/// Messages whose end at this rank was recorded: recording is off on two ranks for five messages of the first tags.
+/// Messages whose end at this rank was recorded: recording is off on two ranks for five messages of
+/// the first tags.
 fn is_recorded(rank: u32, tag: i32, number: u64) -> bool {
     let first = 10 * (u64::from(rank) + 1);
     tag > PERSISTENT || rank == 2 || !(first..first + 5).contains(&number)
@@ -67,8 +69,8 @@ fn both_ends_number_the_messages_of_a_stream_alike(mpi: &Mpi) {
     }
 }
 
-/// The call that completed an end, and how many operations it completed. A short message may have been sent when the call returns
-/// that starts it.
+/// The call that completed an end, and how many operations it completed. A short message may have
+/// been sent when the call returns that starts it.
 fn completion(row: &MessageRow) -> (&'static str, u32) {
     match (row.tag, row.end) {
         (1, MessageEnd::Sent) | (PROBED, MessageEnd::Sent) => ("MPI_Send", 1),

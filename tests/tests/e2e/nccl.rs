@@ -1,4 +1,5 @@
-//! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes communicators and moves nothing.
+//! Communicators of NCCL beside those of MPI, by a library that is pretended: it makes
+//! communicators and moves nothing.
 
 mod left;
 mod nvidia;
@@ -176,7 +177,8 @@ fn the_memory_of_the_first_call_after_a_communicator_was_made_is_known(mpi: &Mpi
     assert_eq!(kinds, [(Memory::Device, 1, 67)], "{}", mpi.name);
 }
 
-/// Each process, its rank in the communicator and a peer's there, and what it sent to that one and received from it.
+/// Each process, its rank in the communicator and a peer's there, and what it sent to that one and
+/// received from it.
 type Ends = (u32, [u32; 2], [u64; 4]);
 
 /// All messages of a run.
@@ -193,7 +195,8 @@ fn ends(finished: &Finished) -> Vec<Ends> {
     ends
 }
 
-/// A message of 37 bytes to the right; and where each process has two ranks, one of 67 from its first to the second of the next.
+/// A message of 37 bytes to the right; and where each process has two ranks, one of 67 from its
+/// first to the second of the next.
 fn ring() -> Vec<Ends> {
     let of_rank = |rank: u32| {
         let (left, right) = ((rank + 3) % 4, (rank + 1) % 4);
@@ -260,7 +263,8 @@ fn functions_that_a_program_asks_the_library_for_are_not_seen(mpi: &Mpi) {
     assert_eq!(by_name(mpi, "on", &["handle", &library]), Sums::new(), "{}", mpi.name);
 }
 
-/// Function, size class, and of the calls in it how many were timed, how many not, bytes, and nanoseconds: all, the shortest, the longest.
+/// Function, size class, and of the calls in it how many were timed, how many not, bytes, and
+/// nanoseconds: all, the shortest, the longest.
 type Timed<'t> = (&'t str, u64, [u64; 3], [u64; 3]);
 
 #[case]

@@ -128,8 +128,9 @@ fn assert_locality(profile: &Path) {
     assert_eq!(got, expected);
 }
 
-/// MPICH before 4.2 over UCX hangs in its own `MPI_Finalize` where a rank enters it while others still answer from outside: in
-/// most runs of this program, which has no messages of its own, before ranks were silent after the profile's last message.
+/// MPICH before 4.2 over UCX hangs in its own `MPI_Finalize` where a rank enters it while others
+/// still answer from outside: in most runs of this program, which has no messages of its own,
+/// before ranks were silent after the profile's last message.
 #[case]
 fn ranks_that_have_sent_nothing_but_their_profile_leave_mpi(mpi: &Mpi) {
     let Some(cluster) = Cluster::begin(2) else { return };
@@ -219,8 +220,8 @@ fn top_shows_the_ranks_of_its_node_and_counts_the_others(mpi: &Mpi) {
     launcher.end(SIGKILL);
 }
 
-/// A run of `ends` on 6 ranks of which rank 2 is killed, in a folder that all nodes see; every rank's segment is left on
-/// its node.
+/// A run of `ends` on 6 ranks of which rank 2 is killed, in a folder that all nodes see; every
+/// rank's segment is left on its node.
 fn killed(cluster: &Cluster, mpi: &Mpi) -> Place {
     let place = Place::on(cluster);
     let mut command = mpi.launcher(6, &[]);
@@ -307,8 +308,8 @@ fn segments_of_a_killed_job_are_recovered_per_node_and_together(mpi: &Mpi) {
     assert_no_segments(&cluster);
 }
 
-/// Asserts that a segment of the first node is that of a process which ended, also on a node where a process has its
-/// number.
+/// Asserts that a segment of the first node is that of a process which ended, also on a node where
+/// a process has its number.
 fn assert_another_node_is_not_looked_at(cluster: &Cluster, copy: &str, folder: &Path) {
     let entry = std::fs::read_dir(folder.join(copy))
         .expect("it is there")

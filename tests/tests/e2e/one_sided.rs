@@ -1,4 +1,5 @@
-//! One-sided communication: what happens on a window counts on the communicator on which it was made.
+//! One-sided communication: what happens on a window counts on the communicator on which it was
+//! made.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;

@@ -1,5 +1,6 @@
-//! Programs may have functions with names of the C library's. Definitions of the program's come first when names are bound,
-//! so the library calls those of the C library by hidden names (`mpisee-rs/src/storage/libc_functions.rs`).
+//! Programs may have functions with names of the C library's. Definitions of the program's come
+//! first when names are bound, so the library calls those of the C library by hidden names
+//! (`mpisee-rs/src/storage/libc_functions.rs`).
 
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 
@@ -7,7 +8,8 @@ use mpisee_tests::{Mpi, Run, case};
 use object::{Object, ObjectSymbol};
 use std::collections::BTreeSet;
 
-/// Names that are the program's, of functions that the library and Rust's library within it call, or have called.
+/// Names that are the program's, of functions that the library and Rust's library within it call,
+/// or have called.
 const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir connect dirfd fchmod fdatasync flock fstat fstat64 getcwd \
      gethostname getpid getppid getrandom getrlimit getrusage gettid getuid ioctl lseek64 lstat64 madvise mkdir mmap mmap64 \
      munmap open open64 opendir poll posix_fallocate pread64 process_vm_readv pthread_attr_destroy \
@@ -17,9 +19,9 @@ const NAMES_OF_PROGRAMS: &str = "bcmp chmod clock_nanosleep close closedir conne
      sched_yield sendto sigaddset sigemptyset sigismember sigtimedwait socket stat64 statfs statx syscall \
      unlink waitid write writev";
 
-/// The symbols that the library may import by name: functions of ISO C, whose names no program may take; memory management, which a
-/// program that brings its own wants used by all; what looks names up; and the clock, which is read for each call of MPI, and
-/// which MPI reads as well.
+/// The symbols that the library may import by name: functions of ISO C, whose names no program may
+/// take; memory management, which a program that brings its own wants used by all; what looks names
+/// up; and the clock, which is read for each call of MPI, and which MPI reads as well.
 const ALLOWED: &str = "abort getenv memchr memcmp memcpy memmove memset strlen \
      calloc free malloc posix_memalign realloc \
      dl_iterate_phdr dladdr dlclose dlopen dlsym \

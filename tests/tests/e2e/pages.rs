@@ -1,6 +1,7 @@
 //! The commands of pages run as they stand there, in the order of the page, and succeed.
 //!
-//! `mpirun` and `srun` start four ranks, whatever the page asks for. Every program is one that ignores its arguments.
+//! `mpirun` and `srun` start four ranks, whatever the page asks for. Every program is one that
+//! ignores its arguments.
 
 use mpisee_tests::{LIMIT, Mpi, case, dist, root, within};
 use std::fs;

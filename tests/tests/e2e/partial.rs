@@ -1,5 +1,5 @@
-//! Worlds of which only some ranks have the profiler: the program runs as without it, ends, and what those ranks counted
-//! is in the profile.
+//! Worlds of which only some ranks have the profiler: the program runs as without it, ends, and
+//! what those ranks counted is in the profile.
 
 use crate::exact::{assert_all_seen, assert_calls};
 use mpisee_tests::place::{Staying, said, until};
@@ -20,8 +20,8 @@ fn lines(output: &Output) -> Vec<String> {
     lines
 }
 
-/// Runs the command in a folder, with success, and asserts that the program prints what it prints without the profiler.
-/// Returns what the profiler said.
+/// Runs the command in a folder, with success, and asserts that the program prints what it prints
+/// without the profiler. Returns what the profiler said.
 #[track_caller]
 fn run_as_plain(command: &mut Command, folder: &Path, size: i32) -> Vec<String> {
     let output = within(LIMIT, command.current_dir(folder).stdin(Stdio::null()));
@@ -133,7 +133,8 @@ fn a_script_profiles_the_first_rank_alone(mpi: &Mpi) {
 
 #[case]
 fn scripts_that_stay_around_all_ranks_leave_out_none(mpi: &Mpi) {
-    // The shells have the library, too, and do not use MPI; what follows the program keeps them from becoming it.
+    // The shells have the library, too, and do not use MPI; what follows the program keeps them
+    // from becoming it.
     let place = Place::new();
     let preload = [("LD_PRELOAD".to_owned(), mpi.library().display().to_string())];
     let mut command = mpi.launcher(4, &preload);
@@ -155,7 +156,8 @@ fn rank_variable_of_the_launcher_itself_leaves_out_no_rank(mpi: &Mpi) {
     assert!(Tables::read(&place.path("test.mpisee"), "").run.complete);
 }
 
-/// A script around each rank: odd ones are in a container, from which no processes outside are seen.
+/// A script around each rank: odd ones are in a container, from which no processes outside are
+/// seen.
 const ODD_APART: &str = "case ${PMIX_RANK-$PMI_RANK} in
     1 | 3) exec unshare --user --map-root-user --pid --fork --mount-proc \"$0\" \"$@\" ;;
     *) exec \"$0\" \"$@\" ;;
@@ -189,7 +191,8 @@ fn is_for_one_node(mpi: &Mpi) -> bool {
     mpi.is_left_out(&["mpich-5", "mpiabi"], "it does not get through between nodes that are played")
 }
 
-/// A command of 6 ranks on the nodes, on which those that `is_profiled` in the shell says get the profiler.
+/// A command of 6 ranks on the nodes, on which those that `is_profiled` in the shell says get the
+/// profiler.
 fn on_nodes(cluster: &Cluster, mpi: &Mpi, is_profiled: &str) -> Command {
     let mut command = mpi.launcher(6, &[]);
     cluster.launch(mpi, &mut command, 2);
@@ -227,7 +230,8 @@ fn where_one_node_has_the_profiler_that_is_said_and_an_option_helps(mpi: &Mpi) {
     let place = Place::on(&cluster);
     let mut command = on_nodes(&cluster, mpi, "[ $(hostname) = n1 ]");
     command.current_dir(place.folder());
-    // Without the option the ranks of this node wait for those of the others, and one of them says so.
+    // Without the option the ranks of this node wait for those of the others, and one of them says
+    // so.
     let file = place.path("said");
     let mut entered = cluster.on("login", &command);
     entered.stdout(Stdio::null()).stderr(std::fs::File::create(&file).expect("the folder can be written"));

@@ -1,12 +1,12 @@
-//! Requests that MPI 4 adds: persistent collectives and partitioned messages, of which each start has the bytes;
-//! and what else looks at requests or makes them.
+//! Requests that MPI 4 adds: persistent collectives and partitioned messages, of which each start
+//! has the bytes; and what else looks at requests or makes them.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, case};
 
-/// Bytes that a rank contributes to each operation, and the message of which they are a part; one operation has one
-/// communicator, with its name. Four ranks, the last is the root.
+/// Bytes that a rank contributes to each operation, and the message of which they are a part; one
+/// operation has one communicator, with its name. Four ranks, the last is the root.
 fn volume(operation: &str, rank: u64) -> (u64, u64) {
     let both = |bytes| (bytes, bytes);
     let unless = |without, bytes| (if rank == without { 0 } else { bytes }, bytes);

@@ -1,4 +1,5 @@
-//! Children of ranks, and several jobs at once: nobody counts for another, and nobody removes what is another's.
+//! Children of ranks, and several jobs at once: nobody counts for another, and nobody removes what
+//! is another's.
 
 use mpisee_tests::place::{runs, until};
 use mpisee_tests::{LIMIT, Mpi, Place, Run, Tables, case, through, within};

@@ -28,8 +28,8 @@ fn mpi4py_is_recorded() {
     });
 }
 
-/// `FUNCTION at lines.py:LINE`, the line of `tests/programs/python/lines.py` that has this remark. From Python 3.11 on functions have the
-/// names of their classes, too: what is compared ends so.
+/// `FUNCTION at lines.py:LINE`, the line of `tests/programs/python/lines.py` that has this remark.
+/// From Python 3.11 on functions have the names of their classes, too: what is compared ends so.
 fn at(function: &str, remark: &str) -> String {
     let text = std::fs::read_to_string(root().join("tests/programs/python/lines.py")).expect("it is there");
     let line = text.lines().position(|line| line.ends_with(remark)).expect("the remark is there") + 1;

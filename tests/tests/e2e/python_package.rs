@@ -1,5 +1,5 @@
-//! The Python package, `python/`: its own tests, with the profile of a real run and with the tools that read what `mpisee-through export`
-//! writes.
+//! The Python package, `python/`: its own tests, with the profile of a real run and with the tools
+//! that read what `mpisee-through export` writes.
 
 use mpisee_tests::python::{Stack, with_readers};
 use mpisee_tests::{Mpi, Run, case, dist, root, within};
@@ -25,7 +25,8 @@ fn other_tools_read_a_profile() {
     let run = |what: &str, arguments: &[&str]| {
         let mut command = Command::new(&python);
         command.args(arguments).current_dir(root().join("python"));
-        // The packages come without compiled modules. Python keeps those that it imports, apart from the sources.
+        // The packages come without compiled modules. Python keeps those that it imports, apart
+        // from the sources.
         command.env_remove("PYTHONDONTWRITEBYTECODE").env("PYTHONPYCACHEPREFIX", environment.join("pycache"));
         command.env("MPISEE_THROUGH", dist().join("bin/mpisee-through"));
         command.env("MPISEE_PROFILE", finished.directory());

@@ -53,7 +53,8 @@ fn check(place: &Place) {
     }
 }
 
-/// The last word holds: what the program says after a request from outside, which no call has followed yet.
+/// The last word holds: what the program says after a request from outside, which no call has
+/// followed yet.
 #[case]
 fn the_program_overrides_an_earlier_request(mpi: &Mpi) {
     for (options, asked, says, calls) in
@@ -100,7 +101,8 @@ fn what_is_called_while_recording_is_off_is_not_recorded(mpi: &Mpi) {
         assert_eq!(switches, [(false, 4), (true, 4)]);
         let times = tables.run.switches.iter().flat_map(|it| [it.first_s, it.last_s]);
         assert!(times.clone().is_sorted() && times.clone().all(|s| s > 0.0), "{:?}", tables.run.switches);
-        // Calls of the second part are numbered, and so those of the third are the same on all ranks.
+        // Calls of the second part are numbered, and so those of the third are the same on all
+        // ranks.
         check(&place);
         let text = place.through(&["app.mpisee"]);
         let text = String::from_utf8_lossy(&text.stdout).into_owned();

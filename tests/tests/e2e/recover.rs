@@ -1,5 +1,5 @@
-//! Programs that end without `MPI_Finalize`: what every rank had completed is in the profile that `mpisee-through
-//! recover` writes, and nothing else.
+//! Programs that end without `MPI_Finalize`: what every rank had completed is in the profile that
+//! `mpisee-through recover` writes, and nothing else.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_peers};
 use crate::sums::{all, assert_sums_of};
@@ -34,7 +34,8 @@ fn run(place: &Place, mpi: &Mpi, name: &str, arguments: [&str; 3]) {
         || format!("{arguments:?}: {}\n{said}{}", output.status, String::from_utf8_lossy(&output.stdout));
     assert!(!output.status.success() && !said.contains("not so"), "{}", seen());
     let tells = said.contains(" aborts the run; what the ranks counted is kept in ");
-    // On a busy machine MPICH's launcher may end before it has read what the rank that aborts wrote, MPICH's own line included.
+    // On a busy machine MPICH's launcher may end before it has read what the rank that aborts
+    // wrote, MPICH's own line included.
     let is_lost = !mpi.is_open_mpi && arguments[0] == "abort" && said.is_empty();
     assert!(is_lost || tells == (arguments[0] == "abort"), "{}", seen());
     place.wait_for_ranks(&others);
@@ -47,7 +48,8 @@ fn start(place: &Place, mpi: &Mpi, name: &str, size: &str) -> Staying {
     staying
 }
 
-/// Asserts that the profile has what `ends` did by then, on the ranks `ranks`, and no more; `who` did a bit more.
+/// Asserts that the profile has what `ends` did by then, on the ranks `ranks`, and no more; `who`
+/// did a bit more.
 #[track_caller]
 fn assert_counted(tables: &Tables, base: u64, ranks: &[u32], who: &[u32]) {
     assert_eq!(tables.ranks.iter().map(|row| row.rank).collect::<Vec<_>>(), ranks);
@@ -332,7 +334,8 @@ fn above_the_limit_of_the_run_sums_over_ranks_are_recovered(mpi: &Mpi) {
     let own = (1..=6).sum::<u64>();
     assert_eq!(of(&|comm| comm.starts_with("S_d"), "MPI_Allreduce"), (own, 907 * own));
     assert_eq!(of(&|comm| comm == "W_s1.*@3", "MPI_Comm_dup"), (6 * 12, 0));
-    // Messages of the roots to two others each: four copies with rows of their own, and the rest in one.
+    // Messages of the roots to two others each: four copies with rows of their own, and the rest in
+    // one.
     let (copies, bytes) = (6 * 12, 4 * (401..=412).sum::<u64>());
     assert_eq!(of(&|comm| comm.starts_with("W_s1.*_d"), "MPI_Bcast"), (copies, bytes));
     assert_eq!(of(&|comm| comm == "W_j2", "MPI_Sendrecv"), (6, 2 * (503..509).sum::<u64>()));

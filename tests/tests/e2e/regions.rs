@@ -134,8 +134,8 @@ fn recording_stops_where_the_program_says_so(mpi: &Mpi) {
     finished.check();
 }
 
-/// Asserts what `beyond_limits.c` has on each rank: 1638 regions `step/step/…`, the most for which a path has room, two with names that are
-/// cut, and one of no name.
+/// Asserts what `beyond_limits.c` has on each rank: 1638 regions `step/step/…`, the most for which
+/// a path has room, two with names that are cut, and one of no name.
 fn assert_beyond_limits(tables: &Tables) {
     const MOST_BYTES: usize = 8192;
     for rank in 0..2 {

@@ -1,5 +1,5 @@
-//! `mpisee --repeat`: a whole command run several times, with profiles that do not overwrite each other, and the command that
-//! reads them.
+//! `mpisee --repeat`: a whole command run several times, with profiles that do not overwrite each
+//! other, and the command that reads them.
 
 use mpisee_tests::{Ended, Mpi, Place, case, dist};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Requests: whatever completes them, wherever they wander, their bytes and time come to the communicator and
-//! the call that they belong to.
+//! Requests: whatever completes them, wherever they wander, their bytes and time come to the
+//! communicator and the call that they belong to.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
 use mpisee_profile::rows::CallRow;
@@ -473,8 +473,8 @@ fn requests_are_kept_track_of_while_recording_is_off(mpi: &Mpi) {
 fn failed_completions_return_the_same_errors_as_without_the_profiler(mpi: &Mpi) {
     let plain = Run::new(mpi, "requests/failed_completions").ranks(2).plain();
     let finished = Run::new(mpi, "requests/failed_completions").ranks(2).profiled();
-    // To learn what arrived, the profiler requests statuses where the program ignores them, and newer MPIs fail
-    // in another way then: README.md, "What it does not do".
+    // To learn what arrived, the profiler requests statuses where the program ignores them, and
+    // newer MPIs fail in another way then: README.md, "What it does not do".
     let depends = mpi.name != "openmpi-4.1" && mpi.name != "mpich-4.0";
     let comparable = |printed: &str| {
         let lines: Vec<_> = printed.lines().map(str::to_owned).collect();

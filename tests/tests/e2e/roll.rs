@@ -1,4 +1,5 @@
-//! The roll call of `mpisee-through top`: with whom ranks communicate, who waits for whom, and jobs of several nodes.
+//! The roll call of `mpisee-through top`: with whom ranks communicate, who waits for whom, and jobs
+//! of several nodes.
 
 use mpisee_tests::place::{Staying, soon, timed, until, until_arrived};
 use mpisee_tests::signal::SIGKILL;
@@ -105,7 +106,8 @@ fn sentences_have_the_messages(mpi: &Mpi) {
 fn requests_have_their_number_and_the_first_peer(mpi: &Mpi) {
     let running = Running::start(mpi, 3, "requests");
     let job = running.deadlocked();
-    // A message of another tag is on its way to each: the counts do not tell that it is not the one.
+    // A message of another tag is on its way to each: the counts do not tell that it is not the
+    // one.
     assert_eq!(cycle(&job), (vec![0, 1, 2], String::new(), false));
     let with = &job["processes"][0]["places"][0]["with"];
     assert_eq!(*with, serde_json::json!({"from": {"rank": 1, "world_rank": 1}, "requests": 2}));

@@ -1,4 +1,5 @@
-//! `mpisee-through serve`: profiles of a folder, what is refused, running jobs, agents, and what a browser shows.
+//! `mpisee-through serve`: profiles of a folder, what is refused, running jobs, agents, and what a
+//! browser shows.
 
 mod agents;
 mod browser;
@@ -136,8 +137,8 @@ impl Server {
         job
     }
 
-    /// The only running job, once it has what its ranks counted until they stood still: an agent looks once a second, and between two looks
-    /// ranks without a core count nothing, either.
+    /// The only running job, once it has what its ranks counted until they stood still: an agent
+    /// looks once a second, and between two looks ranks without a core count nothing, either.
     #[track_caller]
     fn job_that_stands_still(&self) -> Value {
         const TWO_LOOKS: Duration = Duration::from_millis(2500);
@@ -207,7 +208,8 @@ impl Growing {
     }
 }
 
-/// The profile has what the server showed last: calls and bytes of each communicator on which there was anything to count.
+/// The profile has what the server showed last: calls and bytes of each communicator on which there
+/// was anything to count.
 #[track_caller]
 fn assert_as_in_profile(job: &Value, place: &Place) {
     let tables = place.tables("growing.mpisee");

@@ -1,5 +1,5 @@
-//! Functions that move nothing, and wait or work for the process or for what it has: buffers for messages,
-//! settings, looks at requests, operations of the program's own.
+//! Functions that move nothing, and wait or work for the process or for what it has: buffers for
+//! messages, settings, looks at requests, operations of the program's own.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_peers, printed};
 use mpisee_tests::{Mpi, Run, case};

@@ -1,4 +1,5 @@
-//! Calls are counted by the places in the program that make them, and slow ones by their call paths. Programs print their own lines.
+//! Calls are counted by the places in the program that make them, and slow ones by their call
+//! paths. Programs print their own lines.
 
 mod hostile;
 mod looked_past;
@@ -148,8 +149,8 @@ fn without_sites_calls_are_counted_together(mpi: &Mpi) {
 fn a_slow_call_has_its_whole_path(mpi: &Mpi) {
     for how in ["-O2 -no-pie", "-O0 -pie", "-O2 -fomit-frame-pointer -pie", WITH_HOLES] {
         let program = lines(mpi, how);
-        // Walks may take a fiftieth of the time of slow calls. A walk that loses its core uses that up
-        // for long.
+        // Walks may take a fiftieth of the time of slow calls. A walk that loses its core uses that
+        // up for long.
         let is_found = [1, 4, 16].iter().any(|times| has_path_of_slow_call(mpi, &program, how, *times));
         assert!(is_found, "{how}: 16 slow calls, and none has a path");
     }

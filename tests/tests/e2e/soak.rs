@@ -1,5 +1,5 @@
-//! Random communication, of which each rank keeps books: the profile has the same, also when a rank is killed. The
-//! binary `soak` does this for as long as is wished.
+//! Random communication, of which each rank keeps books: the profile has the same, also when a rank
+//! is killed. The binary `soak` does this for as long as is wished.
 
 use mpisee_tests::soak::Soak;
 use mpisee_tests::{Mpi, case};

@@ -1,4 +1,5 @@
-//! `mpisee-through top --stacks`: where in the program ranks call MPI, in programs of several languages and compiled in several ways.
+//! `mpisee-through top --stacks`: where in the program ranks call MPI, in programs of several
+//! languages and compiled in several ways.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
 use mpisee_tests::{LIMIT, Mpi, Place, case};
@@ -221,7 +222,8 @@ fn has_capabilities(numbers: &[u32]) -> bool {
     numbers.iter().all(|number| effective & (1 << number) != 0)
 }
 
-/// Who must not read the memory of the ranks has the lines of their calls, which are in the segments.
+/// Who must not read the memory of the ranks has the lines of their calls, which are in the
+/// segments.
 #[case]
 fn without_the_right_to_read_memory_there_are_lines(mpi: &Mpi) {
     // CAP_SETPCAP and CAP_SYS_PTRACE: the ranks have what `top` then lacks.
@@ -329,7 +331,8 @@ fn a_rank_asleep_outside_of_mpi_has_its_line(mpi: &Mpi) {
             let asleep = processes[1]["asleep"].as_array().unwrap_or_else(|| panic!("{document}"));
             let frames: Vec<&str> = asleep.iter().filter_map(Value::as_str).collect();
             let here = frames.iter().position(|&frame| frame == sleeps);
-            // Without optimisation functions lie behind their frame pointers, which a system call keeps from us.
+            // Without optimisation functions lie behind their frame pointers, which a system call
+            // keeps from us.
             let caller = here.and_then(|here| frames.get(here + 1));
             assert!(here > Some(0) && (caller == Some(&&*loads) || variant == "O0"), "{variant}: {frames:?}");
             assert_eq!(processes[0]["asleep"], Value::Null);

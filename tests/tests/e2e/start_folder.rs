@@ -1,4 +1,5 @@
-//! Where a profile is if the program leaves the folder in which it was started, and the command that reads it, pasted into a shell.
+//! Where a profile is if the program leaves the folder in which it was started, and the command
+//! that reads it, pasted into a shell.
 
 use mpisee_tests::{Ended, Mpi, Place, case, dist};
 use std::ffi::OsStr;

@@ -1,7 +1,9 @@
-//! Every shim hands its call on as it came: one call of its own twin, with the same arguments bit by bit, which point to
-//! what they pointed to, and the twin's return code. So for C and for Fortran, there also without the error code where
-//! it may be left away. It is tried without an MPI: `tests/stub/` has a library that takes its place and a program that
-//! drives every function which libmpisee.so exports. The thread that calls has an unusual state, which no function changes.
+//! Every shim hands its call on as it came: one call of its own twin, with the same arguments bit
+//! by bit, which point to what they pointed to, and the twin's return code. So for C and for
+//! Fortran, there also without the error code where it may be left away. It is tried without an
+//! MPI: `tests/stub/` has a library that takes its place and a program that drives every function
+//! which libmpisee.so exports. The thread that calls has an unusual state, which no function
+//! changes.
 
 use mpisee_profile::Operation;
 use mpisee_profile::segment::NotSeen;
@@ -74,8 +76,8 @@ fn profile(folder: &Path, init: &str) -> PathBuf {
     folder.join(format!("{init}.mpisee"))
 }
 
-/// The functions of MPI that the library exports: `MPI_Send`, `MPIX_…` where an MPI has its own, and Fortran's
-/// `mpi_send_` and `mpi_send__`.
+/// The functions of MPI that the library exports: `MPI_Send`, `MPIX_…` where an MPI has its own,
+/// and Fortran's `mpi_send_` and `mpi_send__`.
 fn exported(library: &Path) -> BTreeSet<String> {
     let data = std::fs::read(library).expect("the library can be read");
     let file = object::File::parse(&*data).expect("the library is an object file");

@@ -1,4 +1,5 @@
-//! The floating-point environment of a program, which `stub.rs` tries around every function, here around the whole life of an MPI.
+//! The floating-point environment of a program, which `stub.rs` tries around every function, here
+//! around the whole life of an MPI.
 
 use mpisee_tests::{Ended, Mpi, Run, case};
 use std::path::PathBuf;

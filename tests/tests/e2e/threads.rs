@@ -1,5 +1,5 @@
-//! Threads that call MPI at the same time (MPI 4.1, 11.6): every call is counted once, where it belongs.
-//! `scripts/races` runs these programs under a race detector.
+//! Threads that call MPI at the same time (MPI 4.1, 11.6): every call is counted once, where it
+//! belongs. `scripts/races` runs these programs under a race detector.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes};
 use mpisee_profile::Profile;

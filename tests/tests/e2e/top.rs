@@ -1,5 +1,5 @@
-//! `mpisee-through top` while programs run: counts, where every rank is, who is missing from a collective, and the
-//! screen.
+//! `mpisee-through top` while programs run: counts, where every rank is, who is missing from a
+//! collective, and the screen.
 
 use mpisee_tests::place::{Staying, until, until_arrived};
 use mpisee_tests::{LIMIT, Mpi, Place, case, dist, signal, within};
@@ -258,7 +258,8 @@ impl Terminal {
         self.keys.write_all(key.as_bytes()).and_then(|()| self.keys.flush()).expect("it reads keys");
     }
 
-    /// Waits until the program has ended; its exit code, and asserts that the terminal is as it was.
+    /// Waits until the program has ended; its exit code, and asserts that the terminal is as it
+    /// was.
     fn ended(&mut self) -> u32 {
         let mut code = None;
         until("it ends", || {

@@ -13,7 +13,8 @@ fn answer(finished: &Finished, command: &str) -> Value {
 fn the_late_rank_and_its_line_are_found(mpi: &Mpi) {
     let program = mpi.compile_example("heat");
     let late = Run::of(mpi, program.clone()).ranks(2).profiled();
-    // The root sends one strip of 200 rows of 1000 numbers in each of 100 steps, and keeps the other.
+    // The root sends one strip of 200 rows of 1000 numbers in each of 100 steps, and keeps the
+    // other.
     const STRIP: u64 = 200 * 1000 * 8;
     assert_eq!(late.tables().sum("W_a1", "MPI_Scatter"), Sum { calls: 200, bytes: 2 * 100 * STRIP });
     let waits = answer(&late, "waits");

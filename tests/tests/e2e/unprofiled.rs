@@ -1,4 +1,5 @@
-//! Programs that start MPI without the profiler, or past it: one sentence says that there is no profile, and why.
+//! Programs that start MPI without the profiler, or past it: one sentence says that there is no
+//! profile, and why.
 
 use mpisee_tests::{Ended, Mpi, Place, case, dist, root};
 use std::os::unix::fs::PermissionsExt;
@@ -61,7 +62,8 @@ fn with_own_mpi(place: &Place, arguments: &[&str]) -> [PathBuf; 2] {
     [program, wrapper]
 }
 
-/// Nothing can be preloaded into a static program, and the launcher does not see it behind a wrapper.
+/// Nothing can be preloaded into a static program, and the launcher does not see it behind a
+/// wrapper.
 #[case]
 fn a_static_program_behind_a_wrapper_is_reported(mpi: &Mpi) {
     let place = Place::new();
@@ -118,7 +120,8 @@ fn calls_that_go_past_the_profiler_are_reported(mpi: &Mpi) {
     }
 }
 
-/// Two tools by the profiling interface: of each call the first one passes on what the second one cannot see.
+/// Two tools by the profiling interface: of each call the first one passes on what the second one
+/// cannot see.
 #[case]
 fn another_tool_before_the_profiler_is_reported(mpi: &Mpi) {
     let tool = mpi.compile_variant("lifecycle/another_tool", "library", &["-shared", "-fPIC"]);
@@ -151,7 +154,8 @@ fn a_program_of_another_user_is_reported(mpi: &Mpi) {
     assert!(said.contains("sh started ") && said.contains("launched without LD_PRELOAD"), "{said}");
 }
 
-/// Programs of coreutils close their stderr in an exit handler, before the profiler could say something.
+/// Programs of coreutils close their stderr in an exit handler, before the profiler could say
+/// something.
 #[case]
 fn a_program_that_closes_its_stderr_at_its_end_is_reported(mpi: &Mpi) {
     // The standby cannot tell a program that is slow to end from one that goes on without stderr.
@@ -192,7 +196,8 @@ fn nothing_is_said_of_a_program_that_comes_by_exec_after_the_profile(mpi: &Mpi) 
     assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 359);
 }
 
-/// Open MPI 4 starts a daemon for a process that has no launcher. It inherits the process's environment and outlives it.
+/// Open MPI 4 starts a daemon for a process that has no launcher. It inherits the process's
+/// environment and outlives it.
 #[case]
 fn a_process_without_a_launcher_whose_daemon_outlives_it_is_reported(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/launched");

@@ -1,5 +1,5 @@
-//! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of each kind, from C and
-//! Fortran.
+//! Memory that the library uses as it must not, as valgrind sees it: a program that makes calls of
+//! each kind, from C and Fortran.
 
 use mpisee_tests::{LIMIT, Mpi, Place, case, root, within};
 use std::path::Path;
@@ -18,8 +18,8 @@ fn elements<'x>(xml: &'x str, name: &str) -> impl Iterator<Item = &'x str> {
         .into_iter()
 }
 
-/// Returns whether the code in which an error appears is the library's, or that of a helper that it has called. What stays allocated to the
-/// end is no error.
+/// Returns whether the code in which an error appears is the library's, or that of a helper that it
+/// has called. What stays allocated to the end is no error.
 fn is_of_library(error: &str) -> bool {
     if elements(error, "kind").any(|kind| kind.starts_with("Leak_")) {
         return false;
@@ -30,7 +30,8 @@ fn is_of_library(error: &str) -> bool {
     files.next().is_some_and(|file| file.starts_with("libmpisee"))
 }
 
-/// Has valgrind write what it finds in each process to a file `rank-PID.xml` of the working directory.
+/// Has valgrind write what it finds in each process to a file `rank-PID.xml` of the working
+/// directory.
 const VALGRIND: [&str; 4] = ["valgrind", "--xml=yes", "--xml-file=rank-%p.xml", "--num-callers=40"];
 
 /// The errors of each process of which valgrind has written a file there.
@@ -47,7 +48,8 @@ fn errors_in(folder: &Path) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// The errors of each rank under valgrind, of a program with calls from C, and from Fortran where the MPI has it.
+/// The errors of each rank under valgrind, of a program with calls from C, and from Fortran where
+/// the MPI has it.
 fn errors(mpi: &Mpi) -> Vec<Vec<String>> {
     let place = Place::new();
     let mut command = place.command(mpi, 2);

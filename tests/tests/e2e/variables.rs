@@ -10,7 +10,8 @@ use std::process::Command;
 /// Reductions of `variables/read.c` in its region.
 const REDUCTIONS: f64 = 5.0;
 
-/// The program that reads a performance and a control variable. On Open MPI, variables that count are there with its monitoring.
+/// The program that reads a performance and a control variable. On Open MPI, variables that count
+/// are there with its monitoring.
 fn read<'m>(mpi: &'m Mpi, performance: &str) -> Run<'m> {
     let control =
         if mpi.is_open_mpi { "mpool_hugepage_priority" } else { "MPIR_CVAR_ALLREDUCE_SHORT_MSG_SIZE" };
@@ -136,8 +137,8 @@ fn mpi_is_not_asked_without_the_option(mpi: &Mpi) {
     assert_eq!(said(&run().options(&["--mpi-t", "none"]).profiled()), 2);
 }
 
-/// Open MPI offers variables of components that it has closed, and whose memory is gone: where the user selects components, and where
-/// the program has initialised MPI_T before MPI.
+/// Open MPI offers variables of components that it has closed, and whose memory is gone: where the
+/// user selects components, and where the program has initialised MPI_T before MPI.
 #[case]
 fn variables_of_closed_components_are_not_read(mpi: &Mpi) {
     const COMPONENTS: [[&str; 2]; 3] = [["coll", "tuned,libnbc,basic"], ["osc", "rdma"], ["pml", "ob1"]];

@@ -46,7 +46,8 @@ fn run<'m>(mpi: &'m Mpi, variables: &[(&str, &str)]) -> Run<'m> {
 
 #[case]
 fn without_lists_the_profile_says_the_same(mpi: &Mpi) {
-    // With rows of their own, with like ones in one row, and where all are taken for ones of changing members.
+    // With rows of their own, with like ones in one row, and where all are taken for ones of
+    // changing members.
     for alike in ["1000", "2", "1"] {
         let alike = ("MPISEE_ALIKE", alike);
         let [listed, unlisted] =
@@ -58,7 +59,8 @@ fn without_lists_the_profile_says_the_same(mpi: &Mpi) {
         assert_eq!(said(unlisted), said(listed), "{alike:?}");
         let shuffled = unlisted.comm("W_s1.0");
         assert_eq!((shuffled.size, shuffled.members.to_string().as_str()), (8, "0-7"));
-        // The order of the keys is 3 5 1 7 6 0 4 2; rank 2 is the last one, with a message of 64 * 8 + 2 * 8 + 7 bytes.
+        // The order of the keys is 3 5 1 7 6 0 4 2; rank 2 is the last one, with a message of 64 *
+        // 8 + 2 * 8 + 7 bytes.
         assert_eq!(unlisted.peer("W_s1.0", 3, 2), [1, 512 + 24 + 7, 1, 512 + 16]);
     }
 }
@@ -96,7 +98,8 @@ fn of_a_killed_run_those_are_members_that_left_a_segment_and_the_others_are_coun
     let whole = peers(&all, 5);
     assert!(whole.len() >= 3 * 8, "{whole:?}");
 
-    // Rank 3 is the first in the shuffled order: without it, and the smallest, others still say who they are.
+    // Rank 3 is the first in the shuffled order: without it, and the smallest, others still say who
+    // they are.
     for path in place.left() {
         let name = path.file_name().expect("it is a file").to_string_lossy();
         let (_, pid) = owner_of(&name).expect("it is a segment's name");

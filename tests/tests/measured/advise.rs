@@ -3,8 +3,8 @@
 use mpisee_tests::{Finished, Mpi, Run, case, through};
 use std::collections::BTreeSet;
 
-/// The rules that find something, with the communicators that it is about. Ranks may share the cores of the machine, which
-/// is found as well: `cores.rs` has tests of that.
+/// The rules that find something, with the communicators that it is about. Ranks may share the
+/// cores of the machine, which is found as well: `cores.rs` has tests of that.
 fn found(finished: &Finished) -> BTreeSet<(String, String)> {
     let profile = finished.directory().display().to_string();
     let output = through(&["advise", "--format", "json", &profile]);
@@ -16,8 +16,8 @@ fn found(finished: &Finished) -> BTreeSet<(String, String)> {
     found.filter(|(rule, _)| rule != "no-core").collect()
 }
 
-/// The machine's other work makes ranks late, which is found, too, and may hide what was planted: up to these parts of the run nothing
-/// else is found, and what was planted is.
+/// The machine's other work makes ranks late, which is found, too, and may hide what was planted:
+/// up to these parts of the run nothing else is found, and what was planted is.
 const EXACT: f64 = 0.005;
 const VISIBLE: f64 = 0.1;
 

@@ -30,7 +30,8 @@ fn collective<'t>(tables: &'t Tables, comm: &str, call: &str, rank: u32) -> &'t 
     tables.collectives.iter().find(is_it).expect("the rank has a row")
 }
 
-/// Nobody leaves an `MPI_Allreduce` before all have entered it, and the rank that is late enters last.
+/// Nobody leaves an `MPI_Allreduce` before all have entered it, and the rank that is late enters
+/// last.
 fn is_in_order(tables: &Tables) {
     let instances = instances(tables, "W", "MPI_Allreduce");
     assert!(instances.keys().copied().eq(0..LATE));
@@ -54,7 +55,8 @@ fn is_in_order(tables: &Tables) {
             u64::from(u64::from(last.rank) == instance % 3 && last.arrival_s.0 - first > LATE_S / 2.0);
     }
     assert_eq!(whole, LATE - OFF.count() as u64);
-    // A machine that is busy with other things may hold another rank for longer; numbers that are off show in most.
+    // A machine that is busy with other things may hold another rank for longer; numbers that are
+    // off show in most.
     assert!(by_the_late * 4 > whole * 3, "{by_the_late} of {whole}");
 }
 

@@ -13,7 +13,8 @@ fn network(mpi: &Mpi, variables: &[(&str, &str)]) -> Network {
     Network::read(&finished.place.path("network.json")).unwrap()
 }
 
-/// The model has the measurements that it was fitted to, and finds the eager limit where it is moved to.
+/// The model has the measurements that it was fitted to, and finds the eager limit where it is
+/// moved to.
 #[case(only = has_bench)]
 fn a_network_is_modelled_and_the_eager_limit_found(mpi: &Mpi) {
     let name = match &*mpi.name {
@@ -43,7 +44,8 @@ fn a_network_is_modelled_and_the_eager_limit_found(mpi: &Mpi) {
     assert!((1800..=2000).contains(&small) && (29_000..=30_000).contains(&large), "{small} {large}");
 }
 
-/// Bytes per second of a message's data on a link of so many bits per second: Ethernet, IP and TCP add 66 bytes to 1448.
+/// Bytes per second of a message's data on a link of so many bits per second: Ethernet, IP and TCP
+/// add 66 bytes to 1448.
 fn rate_of_data(bits_per_s: f64) -> f64 {
     bits_per_s / 8.0 * 1448.0 / 1514.0
 }

@@ -1,10 +1,11 @@
-//! `mpisee-through advise` on real programs with a known cause, or none: the cause is found, and nobody else is blamed.
+//! `mpisee-through advise` on real programs with a known cause, or none: the cause is found, and
+//! nobody else is blamed.
 
 use mpisee_tests::{Finished, Mpi, Run, case, through};
 use std::collections::BTreeSet;
 
-/// The machine's other work makes ranks late, which is found, too, and may hide what was planted: up to these parts of the run nothing
-/// else is found, and what was planted is.
+/// The machine's other work makes ranks late, which is found, too, and may hide what was planted:
+/// up to these parts of the run nothing else is found, and what was planted is.
 const EXACT: f64 = 0.005;
 const VISIBLE: f64 = 0.1;
 

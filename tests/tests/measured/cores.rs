@@ -1,4 +1,5 @@
-//! CPU use of ranks, and the time in which they were ready to run and had no core: for real, on cores that they share.
+//! CPU use of ranks, and the time in which they were ready to run and had no core: for real, on
+//! cores that they share.
 
 use mpisee_profile::Profile;
 use mpisee_profile::rows::{NodeRow, RankRow};
@@ -22,13 +23,15 @@ fn said_of_cores(directory: &Path) -> Option<String> {
     (finding["rule"] == "no-core").then(|| format!("{} {}", finding["finding"], finding["evidence"]))
 }
 
-/// The parts of its wall time in which a rank was on a core, and in which it was ready and had none.
+/// The parts of its wall time in which a rank was on a core, and in which it was ready and had
+/// none.
 fn shares(row: &RankRow) -> (f64, f64) {
     assert!(row.wall_s.0 >= 1.0, "{row:?}");
     (row.cpu_s().unwrap() / row.wall_s.0, row.cpu_wait_s.unwrap().0 / row.wall_s.0)
 }
 
-/// Asserts that each of two ranks had a core for half of its time, or for less where the machine does other work, too.
+/// Asserts that each of two ranks had a core for half of its time, or for less where the machine
+/// does other work, too.
 #[track_caller]
 fn assert_halves(ranks: &[RankRow]) {
     assert_eq!(ranks.len(), RANKS as usize);

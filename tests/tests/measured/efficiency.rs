@@ -1,4 +1,5 @@
-//! `mpisee-through efficiency` on real programs: what is lost by waiting is serialisation or load, the rest is transfer.
+//! `mpisee-through efficiency` on real programs: what is lost by waiting is serialisation or load,
+//! the rest is transfer.
 
 use mpisee_tests::{Mpi, Run, case, through};
 use std::collections::BTreeMap;
@@ -16,8 +17,8 @@ fn shares(mpi: &Mpi, program: &str, arguments: &[&str]) -> Shares {
     row.into_iter().filter_map(|(name, value)| Some((name, value.as_f64()?))).collect()
 }
 
-/// Runs until the shares are as they should be. Runs whose ranks had no core for a part of their time are not judged: there
-/// one rank waits for another that waits for a core.
+/// Runs until the shares are as they should be. Runs whose ranks had no core for a part of their
+/// time are not judged: there one rank waits for another that waits for a core.
 #[track_caller]
 fn expect(mpi: &Mpi, program: &str, arguments: &[&str], is_right: fn(&Shares) -> bool) {
     const TRIES: usize = 4;

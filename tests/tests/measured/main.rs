@@ -1,6 +1,6 @@
-//! End-to-end tests of times: who waits for whom, who had no core, what the profiler says it costs. Ranks wait as the MPI has
-//! it, so that one case runs per core. Cases that compare times with those of the program run alone: others on the same cores
-//! would change these times.
+//! End-to-end tests of times: who waits for whom, who had no core, what the profiler says it costs.
+//! Ranks wait as the MPI has it, so that one case runs per core. Cases that compare times with
+//! those of the program run alone: others on the same cores would change these times.
 
 use std::process::ExitCode;
 

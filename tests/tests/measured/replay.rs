@@ -1,4 +1,5 @@
-//! `mpisee-bench --like`: the communication of a program, with the calls and bytes of its profile, and where its time goes.
+//! `mpisee-bench --like`: the communication of a program, with the calls and bytes of its profile,
+//! and where its time goes.
 
 use mpisee_profile::network::{Network, Replay};
 use mpisee_tests::bench::{bench, has_bench};
@@ -9,11 +10,13 @@ use std::collections::BTreeSet;
 const GRID: u64 = 32;
 const STEPS: u64 = 25;
 const RANKS: u32 = 4;
-/// A block goes to each rank of a row or a column of two: half of the numbers of 16 bytes of a quarter of the grid.
+/// A block goes to each rank of a row or a column of two: half of the numbers of 16 bytes of a
+/// quarter of the grid.
 const BLOCK: u64 = GRID * GRID * GRID / 4 / 2 * 16;
 
-/// A three-dimensional FFT exchanges its axes by MPI_Alltoall within rows and columns of its ranks. The replay has the same calls on
-/// the same members with the same bytes, all rows at once and all columns at once, and the parts of the time add up to it.
+/// A three-dimensional FFT exchanges its axes by MPI_Alltoall within rows and columns of its ranks.
+/// The replay has the same calls on the same members with the same bytes, all rows at once and all
+/// columns at once, and the parts of the time add up to it.
 #[case(only = has_bench)]
 fn the_exchanges_of_a_transform_are_replayed(mpi: &Mpi) {
     let program = mpi.compile_with("replay/transform", &["-lm"]);
@@ -27,7 +30,8 @@ fn the_exchanges_of_a_transform_are_replayed(mpi: &Mpi) {
     let read = Network::read(&network).unwrap();
     let exchanges: Vec<&Replay> = read.replays.iter().filter(|it| it.call == "MPI_Alltoall").collect();
     let [of_program, of_replay] = [program.tables(), replayed.tables()];
-    // Each of the two families has two communicators of two ranks, which exchange axes twice in a step.
+    // Each of the two families has two communicators of two ranks, which exchange axes twice in a
+    // step.
     assert_eq!(exchanges.len(), 2, "{:?}", read.replays);
     for replay in &exchanges {
         assert_eq!((replay.bytes, replay.comms.len(), replay.ranks), (BLOCK, 2, RANKS), "{replay:?}");
@@ -52,7 +56,8 @@ fn the_exchanges_of_a_transform_are_replayed(mpi: &Mpi) {
     compare(&directory.display().to_string(), &network.display().to_string());
 }
 
-/// The parts of the time of each exchange add up to the time of the profile; those of the network are not known where other processes disturbed the replay.
+/// The parts of the time of each exchange add up to the time of the profile; those of the network
+/// are not known where other processes disturbed the replay.
 fn compare(profile: &str, network: &str) {
     let output = through(&["compare-network", profile, network, "--format", "csv"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -4,7 +4,8 @@ use mpisee_tests::{Mpi, Run, case};
 
 const PAIRS: usize = 5;
 
-/// Seconds in the calls of a run of `tools/overhead/stated_overhead.c`; with the profiler also the least and the most that it states.
+/// Seconds in the calls of a run of `tools/overhead/stated_overhead.c`; with the profiler also the
+/// least and the most that it states.
 fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
     let run = Run::of(mpi, mpi.compile_benchmark("stated_overhead")).ranks(1);
     let run = arguments.iter().fold(run, |run, it| run.argument(it));
@@ -23,8 +24,8 @@ fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
     (took, [stated.low_s, stated.high_s])
 }
 
-/// Runs without and with the profiler in turns: what it adds lies within what it states, as far as the runs show. Nothing is said
-/// of how much that is.
+/// Runs without and with the profiler in turns: what it adds lies within what it states, as far as
+/// the runs show. Nothing is said of how much that is.
 fn states_what_it_adds(mpi: &Mpi, arguments: [&str; 3]) {
     let (mut added, mut stated) = ([f64::MAX, f64::MIN], [f64::MAX, f64::MIN]);
     for _ in 0..PAIRS {
@@ -59,6 +60,7 @@ fn where_the_program_works_between_calls(mpi: &Mpi) {
 
 #[case]
 fn where_all_caches_are_cold(mpi: &Mpi) {
-    // More than last-level caches hold: where they hold it, too little is stated (docs/explanation/cost.md).
+    // More than last-level caches hold: where they hold it, too little is stated
+    // (docs/explanation/cost.md).
     states_what_it_adds(mpi, ["allreduce", "200", "65536"]);
 }

@@ -131,15 +131,16 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
 /// Others use the cores, if the program's ranks wait for one for more than this part of the time.
 const MOST_WITHOUT_CORE: f64 = 0.1;
 
-/// Leaves the case out if ranks lacked cores in a run that was made now; else it fails, and says what was found.
+/// Leaves the case out if ranks lacked cores in a run that was made now; else it fails, and says
+/// what was found.
 fn leave_out_without_cores(now: &Finished, found: &str) {
     let without_core = now.share_without_core();
     assert!(without_core > MOST_WITHOUT_CORE, "{found}, {without_core} of the time without a core");
     harness::leave_out(format!("ranks had no core for {without_core} of the time"));
 }
 
-/// The program itself is measured without and with what was found, in turn: what a planted algorithm loses comes back, and is said as
-/// a difference with its interval.
+/// The program itself is measured without and with what was found, in turn: what a planted
+/// algorithm loses comes back, and is said as a difference with its interval.
 #[case]
 fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
     if !mpi.library().with_file_name("mpisee-bench").exists() {
@@ -195,7 +196,8 @@ fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
         return leave_out_without_cores(&run.profiled(), "no difference");
     };
     let line = text.lines().find(|line| line.starts_with("The program: ")).expect(&text);
-    // The program: 1.20 s without, 0.512 s with them: -57.3 % [-61.4, -53.2] (95 % of 8 pairs of runs).
+    // The program: 1.20 s without, 0.512 s with them: -57.3 % [-61.4, -53.2] (95 % of 8 pairs of
+    // runs).
     let (_, figures) = line.split_once("with them: ").expect(line);
     let (figures, confidence) = figures.split_once(" (").expect(line);
     assert_eq!(confidence, "95 % of 8 pairs of runs).");
@@ -203,7 +205,8 @@ fn a_program_gets_back_what_a_planted_default_loses(mpi: &Mpi) {
     let (low, high) = interval.trim_end_matches(']').split_once(", ").expect(line);
     let [median, low, high] = [median, low, high].map(|it| it.parse::<f64>().expect(line));
     assert!(low <= median && median <= high && high < 0.0, "{line}");
-    // All that was found is written, and nothing else: the environment of the second run of each pair.
+    // All that was found is written, and nothing else: the environment of the second run of each
+    // pair.
     assert!(!exported(&place.path("t.env")).is_empty());
     assert!(text.contains("Use them with: . "), "{text}");
 }
@@ -233,7 +236,8 @@ fn exchanges(mpi: &Mpi, file: &str) -> Vec<f64> {
     lines[1..].iter().map(|line| line[column].parse().expect("it is a number")).collect()
 }
 
-/// MPICH takes an algorithm from a selection file for the sizes that the file says, and for no others.
+/// MPICH takes an algorithm from a selection file for the sizes that the file says, and for no
+/// others.
 #[case]
 fn a_selection_of_mpich_holds_for_its_sizes(mpi: &Mpi) {
     if mpi.is_open_mpi || !mpi.library().with_file_name("mpisee-bench").exists() {

@@ -1,5 +1,5 @@
-//! `mpisee-through waits` on real programs: who is late in a known way is named, and caused as much as the program's own books
-//! say.
+//! `mpisee-through waits` on real programs: who is late in a known way is named, and caused as much
+//! as the program's own books say.
 
 use mpisee_tests::{Finished, Mpi, Run, case, harness, through};
 use std::collections::BTreeMap;
@@ -49,9 +49,9 @@ fn answer(finished: &Finished, call: &str) -> (Waiting, Vec<(String, String)>) {
 /// Above this part of the time without a core, waiting varies so much that nobody may stand out.
 const MOST_WITHOUT_CORE: f64 = 0.1;
 
-/// Each rank's part is within a tenth of all waiting, and what stands out is what was planted. On a machine that does other
-/// things ranks are late that wait for a core: only where the planted ones caused nearly all of the waiting, by the books, they are to
-/// be named. Nobody else is named then.
+/// Each rank's part is within a tenth of all waiting, and what stands out is what was planted. On a
+/// machine that does other things ranks are late that wait for a core: only where the planted ones
+/// caused nearly all of the waiting, by the books, they are to be named. Nobody else is named then.
 fn finds(
     mpi: &Mpi,
     kind: &str,
@@ -173,7 +173,8 @@ fn nobody_is_blamed_where_nobody_is_late(mpi: &Mpi) {
     }
 }
 
-/// Ranks that wait for the late one in calls of which no waits are known are not accused in its place.
+/// Ranks that wait for the late one in calls of which no waits are known are not accused in its
+/// place.
 #[case]
 fn who_passes_a_wait_on_is_said_to_have_waited(mpi: &Mpi) {
     for kind in ["bcast", "scatter", "fence", "split", "wildcard"] {

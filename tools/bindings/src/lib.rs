@@ -1,5 +1,5 @@
-//! Structures and constants of C headers, as Rust: those of the GPU tracer's own headers, and of NVIDIA's Sanitizer, which
-//! no crate has.
+//! Structures and constants of C headers, as Rust: those of the GPU tracer's own headers, and of
+//! NVIDIA's Sanitizer, which no crate has.
 //!
 //! The results are checked in, so that mpisee builds without libclang and without CUDA.
 
@@ -28,11 +28,13 @@ pub fn find_libclang() -> Result<()> {
     })
 }
 
-/// The bindings of the GPU tracer's own headers, which it shares with code on the GPU and with NVBit's part.
+/// The bindings of the GPU tracer's own headers, which it shares with code on the GPU and with
+/// NVBit's part.
 pub fn own(root: &Path) -> Result<[Bindings; 2]> {
     let own = |header: &str| {
         let builder = builder("cargo xtask generate", header).header(text(&root.join(header))?);
-        // The headers' comments are ordinary ones, which are the documentation of what is generated.
+        // The headers' comments are ordinary ones, which are the documentation of what is
+        // generated.
         anyhow::Ok(builder.clang_arg("-fparse-all-comments"))
     };
     let core = own("gpu-tracer/device/core.h")?
@@ -104,8 +106,9 @@ const SANITIZER_CONSTANTS: [&str; 50] = [
     "SANITIZER_MEMORY_FLAG_PEER",
 ];
 
-/// Fields that headers of CUDA 13.1 and later have one pointer further on, with the green context before them. The tracer reads
-/// them in either place (`behind_context` in gpu-tracer/src/backends/sanitizer), by the Sanitizer that is loaded.
+/// Fields that headers of CUDA 13.1 and later have one pointer further on, with the green context
+/// before them. The tracer reads them in either place (`behind_context` in
+/// gpu-tracer/src/backends/sanitizer), by the Sanitizer that is loaded.
 const BEHIND_GREEN_CONTEXT: [&str; 3] = [
     "Sanitizer_ResourceContextData::device",
     "Sanitizer_ResourceStreamData::stream",
@@ -163,8 +166,8 @@ impl ParseCallbacks for OnlyUsed {
     }
 }
 
-/// The options of all bindings. Enumerations are constants: what another version of a library passes may be none of those that
-/// the header has, and would be no value of an `enum` of Rust.
+/// The options of all bindings. Enumerations are constants: what another version of a library
+/// passes may be none of those that the header has, and would be no value of an `enum` of Rust.
 fn builder(command: &str, header: &str) -> Builder {
     const ALLOW: &str =
         "#![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]";
@@ -180,7 +183,8 @@ fn builder(command: &str, header: &str) -> Builder {
         .prepend_enum_name(false)
 }
 
-/// The bindings as `cargo fmt` would have them; bindgen itself does not format lines that it is given.
+/// The bindings as `cargo fmt` would have them; bindgen itself does not format lines that it is
+/// given.
 fn generated(root: &Path, builder: Builder) -> Result<String> {
     let text = builder.generate()?.to_string();
     let mut child = Command::new("rustfmt")
@@ -200,8 +204,9 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{} is not UTF-8", path.display()))
 }
 
-/// The constants, and offsets of fields, of `expected` that `found` has not so. What `found` has besides, as structures grow at their
-/// end, is no difference; nor are fields behind a green context, if all of them are there.
+/// The constants, and offsets of fields, of `expected` that `found` has not so. What `found` has
+/// besides, as structures grow at their end, is no difference; nor are fields behind a green
+/// context, if all of them are there.
 pub fn differences(expected: &str, found: &str) -> Vec<String> {
     let has_green_contexts = has_green_contexts(expected, found);
     let found: BTreeSet<String> = facts(found).collect();
@@ -210,14 +215,16 @@ pub fn differences(expected: &str, found: &str) -> Vec<String> {
     facts(expected).filter(|fact| !is_there(fact)).collect()
 }
 
-/// True if `found` has all the fields of [`BEHIND_GREEN_CONTEXT`] that `expected` has, each one pointer further on.
+/// True if `found` has all the fields of [`BEHIND_GREEN_CONTEXT`] that `expected` has, each one
+/// pointer further on.
 pub fn has_green_contexts(expected: &str, found: &str) -> bool {
     let found: BTreeSet<String> = facts(found).collect();
     let mut moved = facts(expected).filter_map(|fact| behind_green_context(&fact)).peekable();
     moved.peek().is_some() && moved.all(|fact| found.contains(&fact))
 }
 
-/// The offset of a field of [`BEHIND_GREEN_CONTEXT`] with a green context before it; none for all else.
+/// The offset of a field of [`BEHIND_GREEN_CONTEXT`] with a green context before it; none for all
+/// else.
 fn behind_green_context(fact: &str) -> Option<String> {
     let field = fact.strip_prefix("[\"Offset of field: ")?.split('"').next()?;
     let (before, offset) = fact.rsplit_once(" - ")?;

@@ -1,4 +1,5 @@
-//! Readers that the targets run on an input. The fuzzers and the test that replays their corpora share them.
+//! Readers that the targets run on an input. The fuzzers and the test that replays their corpora
+//! share them.
 
 use mpisee_bench::language::Program;
 use mpisee_collect::files::parts;
@@ -36,8 +37,9 @@ pub const TARGETS: [(&str, Reader); 8] = [
     ("patterns", patterns),
 ];
 
-/// A segment, up to the rows of the profile that `recover` makes of it, and the calls that `top` shows. What says that it is one of this version is put
-/// into its place, so that a new version does not make the corpus worthless.
+/// A segment, up to the rows of the profile that `recover` makes of it, and the calls that `top`
+/// shows. What says that it is one of this version is put into its place, so that a new version
+/// does not make the corpus worthless.
 pub fn segment(input: &[u8]) {
     let (words, _) = input.as_chunks::<8>();
     let mut words: Vec<u64> = words.iter().map(|&word| u64::from_ne_bytes(word)).collect();
@@ -77,7 +79,8 @@ pub fn roll(input: &[u8]) {
     std::fs::remove_dir_all(&folder).expect("it is ours");
 }
 
-/// The sums of other ranks, as they come up the tree. What says that they are of this version is put into its place.
+/// The sums of other ranks, as they come up the tree. What says that they are of this version is
+/// put into its place.
 pub fn sums(input: &[u8]) {
     let head = &Aggregate::default().encode()[..9];
     let bytes: Vec<u8> = head.iter().chain(input).copied().collect();
@@ -287,8 +290,8 @@ pub fn texts(input: &[u8]) {
     }
 }
 
-/// A pattern file: what is accepted can be carried out, and is read from its own text as the same; what is refused has one
-/// sentence about one of its lines.
+/// A pattern file: what is accepted can be carried out, and is read from its own text as the same;
+/// what is refused has one sentence about one of its lines.
 pub fn patterns(input: &[u8]) {
     const RANKS: u32 = 4;
     let text = String::from_utf8_lossy(input);

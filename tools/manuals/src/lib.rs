@@ -1,5 +1,5 @@
-//! Manual pages and shell completions of all commands, as an installation has them in `share`; and the documentation's list
-//! of commands.
+//! Manual pages and shell completions of all commands, as an installation has them in `share`; and
+//! the documentation's list of commands.
 
 use clap::Command;
 use clap_complete::{Shell, generate_to};

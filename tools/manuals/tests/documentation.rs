@@ -78,7 +78,8 @@ fn has_option(command: &Command, option: &str) -> bool {
     })
 }
 
-/// The options of a program's arguments that do not exist. Those of a program that `mpisee` starts are its own.
+/// The options of a program's arguments that do not exist. Those of a program that `mpisee` starts
+/// are its own.
 fn unknown_options(program: &Command, arguments: &[String]) -> Vec<String> {
     let command = match arguments.iter().find_map(|word| program.find_subcommand(word)) {
         Some(command) => command,

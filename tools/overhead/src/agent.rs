@@ -1,4 +1,5 @@
-//! The part of a core that an agent takes: `mpisee-through agent` beside played ranks, whose segments change all the time.
+//! The part of a core that an agent takes: `mpisee-through agent` beside played ranks, whose
+//! segments change all the time.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;

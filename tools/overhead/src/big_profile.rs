@@ -1,4 +1,5 @@
-//! Writes a large synthetic profile, and compares the speed of mpisee-through on it with that of other programs.
+//! Writes a large synthetic profile, and compares the speed of mpisee-through on it with that of
+//! other programs.
 
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
@@ -23,11 +24,13 @@ const CALLS: [&str; 10] = [
     "MPI_Waitall",
     "MPI_Sendrecv",
 ];
-/// Rows of a rank: each operation in each region on each of five communicators, in this number of size classes.
+/// Rows of a rank: each operation in each region on each of five communicators, in this number of
+/// size classes.
 const SIZE_CLASSES: u32 = 16;
 const ROWS_OF_RANK: u64 = 5 * (REGIONS.len() * CALLS.len()) as u64 * SIZE_CLASSES as u64;
 
-/// Writes a profile whose `calls.csv` has that many rows, or a few more. The same number gives the same bytes.
+/// Writes a profile whose `calls.csv` has that many rows, or a few more. The same number gives the
+/// same bytes.
 pub fn write(folder: &Path, rows: u64) -> Result<()> {
     let ranks = u32::try_from(rows.div_ceil(ROWS_OF_RANK)).context("that many rows need too many ranks")?;
     fs::create_dir(folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -149,7 +152,8 @@ fn write_peers(mut table: BufWriter<File>, ranks: u32) -> Result<()> {
     Ok(table.flush()?)
 }
 
-/// Runs `mpisee-through summary`, DuckDB and polars on one profile in turns and prints how long each took.
+/// Runs `mpisee-through summary`, DuckDB and polars on one profile in turns and prints how long
+/// each took.
 pub fn compare(rows: u64, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
     let folder = root().join("target/bench");

@@ -1,5 +1,5 @@
-//! Cost of the profiler in a call: `tools/overhead/call_cost.c`, and for communicators without end, `tools/overhead/communicators.c`;
-//! without and with it in turns.
+//! Cost of the profiler in a call: `tools/overhead/call_cost.c`, and for communicators without end,
+//! `tools/overhead/communicators.c`; without and with it in turns.
 
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::HashMap;
@@ -36,7 +36,8 @@ struct Ran<'r> {
     arguments: &'r [&'r str],
 }
 
-/// Figures by what they are of, in the order in which the program prints them: mostly nanoseconds by operation.
+/// Figures by what they are of, in the order in which the program prints them: mostly nanoseconds
+/// by operation.
 type Figures = Vec<(String, f64)>;
 
 /// One figure over all rounds.
@@ -48,8 +49,8 @@ struct Row {
     profiled: Vec<f64>,
 }
 
-/// Runs everything `rounds` times for each MPI and prints what the quickest rounds took: each figure of a round is a
-/// median already, and what disturbs a whole round only adds to it.
+/// Runs everything `rounds` times for each MPI and prints what the quickest rounds took: each
+/// figure of a round is a median already, and what disturbs a whole round only adds to it.
 pub fn calls(wanted: &MpiSelection, rounds: usize) -> Result<()> {
     ensure!(rounds > 0, "--rounds 0 measures nothing");
     dist::dist(wanted, false)?;
@@ -109,7 +110,8 @@ fn run(ran: &Ran<'_>, profiled: bool) -> Result<Figures> {
         .collect()
 }
 
-/// Time that the preloaded library adds to the start and end of a program without MPI, in milliseconds.
+/// Time that the preloaded library adds to the start and end of a program without MPI, in
+/// milliseconds.
 fn child_start_ms(flavour: &Flavour) -> Result<f64> {
     let library = root().join("target/dist/lib/mpisee").join(&flavour.name).join("libmpisee.so");
     let took = |preload: Option<&Path>| {

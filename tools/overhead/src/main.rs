@@ -1,4 +1,5 @@
-//! Measures what mpisee costs, and how fast mpisee-through is. The programs that are measured lie beside `src`.
+//! Measures what mpisee costs, and how fast mpisee-through is. The programs that are measured lie
+//! beside `src`.
 
 mod agent;
 mod big_profile;
@@ -30,15 +31,19 @@ enum Benchmark {
     },
     /// Measure what the profiler adds to a whole program; after `cargo xtask dist`
     Overhead(overhead::Measured),
-    /// Compare what the profiler states as its overhead with what it adds, for calls in a loop and with other work between
+    /// Compare what the profiler states as its overhead with what it adds, for calls in a loop and
+    /// with other work between
     Stated(stated::Compared),
     /// Measure what the profiler adds to slow calls, whose paths it takes; after `cargo xtask dist`
     SlowCalls(slow::SlowCalls),
-    /// Measure what collecting the profile adds to MPI_Finalize, over the number of ranks; after `cargo xtask dist`
+    /// Measure what collecting the profile adds to MPI_Finalize, over the number of ranks; after
+    /// `cargo xtask dist`
     Scale(scale::Scaled),
-    /// Play very many ranks without MPI, aggregate their profile, and measure that and mpisee-through on the result
+    /// Play very many ranks without MPI, aggregate their profile, and measure that and
+    /// mpisee-through on the result
     ScaleSimulated(simulated::Played),
-    /// Measure what `mpisee-through agent` takes of a core beside many ranks, which are played; after `cargo build --release -p mpisee-through`
+    /// Measure what `mpisee-through agent` takes of a core beside many ranks, which are played;
+    /// after `cargo build --release -p mpisee-through`
     Agent(agent::Watched),
     /// The speed of mpisee-through beside DuckDB and polars, which pip installs below target/
     Through {

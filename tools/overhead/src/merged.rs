@@ -1,10 +1,12 @@
-//! Merges what ranks have as the tree of a real run does, and counts the messages that it would send.
+//! Merges what ranks have as the tree of a real run does, and counts the messages that it would
+//! send.
 
 use anyhow::{Context, Result};
 use mpisee_collect::wire::pieces::PIECE;
 use mpisee_collect::wire::{Message, RankSummary, RootCommand, Sums};
 
-/// Some ranks that follow each other, as their first one knows them: it has received what the others sent.
+/// Some ranks that follow each other, as their first one knows them: it has received what the
+/// others sent.
 pub struct Below {
     pub ranks: u64,
     pub sums: Sums,
@@ -55,7 +57,8 @@ impl Sent {
     }
 }
 
-/// Merges ranks as a binomial tree does: what stands for as many ranks as what came before it is merged with that.
+/// Merges ranks as a binomial tree does: what stands for as many ranks as what came before it is
+/// merged with that.
 #[derive(Default)]
 pub struct Tree {
     /// Larger ones first.
@@ -73,8 +76,8 @@ impl Tree {
         Ok(())
     }
 
-    /// The way from rank to rank: each sends its summary and, by the root's command, its sums to its parent, and learns from it
-    /// that they are written.
+    /// The way from rank to rank: each sends its summary and, by the root's command, its sums to
+    /// its parent, and learns from it that they are written.
     fn send_to(&mut self, mut parent: Below, child: Below) -> Result<Below> {
         let summary = child.summary.encode();
         let sums = child.sums.encode();

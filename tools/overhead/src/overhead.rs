@@ -48,7 +48,8 @@ struct Program {
     command: Vec<String>,
 }
 
-/// Runs the pairs, and prints for each program the median of what was added with its confidence interval.
+/// Runs the pairs, and prints for each program the median of what was added with its confidence
+/// interval.
 pub fn overhead(measured: &Measured) -> Result<()> {
     // Fewer give no interval: the median of 6 lies between the extremes with 97 %.
     ensure!(measured.pairs >= 6, "--pairs {} is too few: 6 at least", measured.pairs);
@@ -131,7 +132,8 @@ fn copy(folder: &Path, scratch: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// The median of what pairs of runs, without and with the profiler, show to be added, with its confidence interval.
+/// The median of what pairs of runs, without and with the profiler, show to be added, with its
+/// confidence interval.
 pub fn summary(pairs: &[[f64; 2]]) -> String {
     let sorted = |figure: fn(&[f64; 2]) -> f64| {
         let mut figures: Vec<f64> = pairs.iter().map(figure).collect();
@@ -170,8 +172,8 @@ fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
 }
 
-/// The interval in which the median lies with at least 95 % confidence, whatever the distribution: how many of
-/// `n` figures are below it is binomial with probability one half.
+/// The interval in which the median lies with at least 95 % confidence, whatever the distribution:
+/// how many of `n` figures are below it is binomial with probability one half.
 fn interval(sorted: &[f64]) -> (f64, f64) {
     let n = sorted.len();
     let mut term = 0.5f64.powi(n as i32); // the probability that none is below

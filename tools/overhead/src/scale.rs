@@ -1,5 +1,6 @@
-//! Cost of collecting the profile in `MPI_Finalize`, over the number of ranks: `tools/overhead/finalize.c`, without and with the
-//! profiler in turns; and to `MPI_Init`, by its own account. Then the messages that the profiler sends, by `tools/overhead/messages.c`.
+//! Cost of collecting the profile in `MPI_Finalize`, over the number of ranks:
+//! `tools/overhead/finalize.c`, without and with the profiler in turns; and to `MPI_Init`, by its
+//! own account. Then the messages that the profiler sends, by `tools/overhead/messages.c`.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -147,8 +148,8 @@ impl Compiled {
     }
 }
 
-/// Messages, their bytes, and collective calls, in `MPI_Init`, in the calls that create communicators, in other calls, and in
-/// `MPI_Finalize`.
+/// Messages, their bytes, and collective calls, in `MPI_Init`, in the calls that create
+/// communicators, in other calls, and in `MPI_Finalize`.
 type Phases = [[u64; 3]; 4];
 
 /// Prints what the profiler sends, in either way of collecting the profile.

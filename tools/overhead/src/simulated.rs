@@ -1,8 +1,9 @@
-//! Plays the ranks of a regular program without MPI, and makes their aggregate profile by the code that real ranks use.
+//! Plays the ranks of a regular program without MPI, and makes their aggregate profile by the code
+//! that real ranks use.
 //!
-//! The processes are a periodic grid of three dimensions. Each is in the world, the grid, its lines and planes, its node,
-//! halves of halves of the world, and duplicates of these; it exchanges halos with its neighbours and calls collectives
-//! of several sizes.
+//! The processes are a periodic grid of three dimensions. Each is in the world, the grid, its lines
+//! and planes, its node, halves of halves of the world, and duplicates of these; it exchanges halos
+//! with its neighbours and calls collectives of several sizes.
 
 use crate::merged::{Below, Sent, Traffic, Tree};
 use anyhow::{Context, Result, ensure};
@@ -29,7 +30,8 @@ use xtask::root;
 const PER_NODE: u32 = 64;
 /// The wall time of the program.
 const WALL_NS: u64 = 3_600_000_000_000;
-/// Communicators that are not duplicates or halves: the world, each process itself, the grid, its lines and planes, the node.
+/// Communicators that are not duplicates or halves: the world, each process itself, the grid, its
+/// lines and planes, the node.
 const FEWEST: u32 = 10;
 /// The one named region.
 const SOLVER: RegionId = RegionId::new(1);
@@ -73,7 +75,8 @@ fn run(first: u32, count: u32, stride: i32) -> Run {
 struct Comms(Vec<Comm>);
 
 impl Comms {
-    /// Appends one of the `group`, made of `parent`. Its smallest rank in the parent is `r`, this process's own `rank`.
+    /// Appends one of the `group`, made of `parent`. Its smallest rank in the parent is `r`, this
+    /// process's own `rank`.
     fn add(
         &mut self,
         parent: CommId,
@@ -260,7 +263,8 @@ impl Program {
     }
 }
 
-/// Five operations of three sizes, some in a region. Times are pseudo-random, and not the same on any two ranks.
+/// Five operations of three sizes, some in a region. Times are pseudo-random, and not the same on
+/// any two ranks.
 fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (SlotKey, [u64; 6])> {
     let operations =
         [Operation::Allreduce, Operation::Bcast, Operation::Alltoallv, Operation::Barrier, Operation::Isend];
@@ -475,8 +479,8 @@ mod tests {
     /// Calls, bytes, nanoseconds.
     type Sum = (u64, u64, u64);
 
-    /// The row of the aggregate profile that stands for each communicator: that of its pattern and size, or its own.
-    /// Asserts that the rows count all of them.
+    /// The row of the aggregate profile that stands for each communicator: that of its pattern and
+    /// size, or its own. Asserts that the rows count all of them.
     fn rows_of<'r>(rows: &'r [CommRow], families: &'r [CommRow]) -> BTreeMap<&'r str, &'r str> {
         let known: BTreeMap<&str, &CommRow> = families.iter().map(|row| (row.comm.as_str(), row)).collect();
         let mut of: BTreeMap<&str, &str> = BTreeMap::new();
@@ -492,7 +496,8 @@ mod tests {
         of
     }
 
-    /// Asserts that calls, bytes and times of operations are those of `calls`, and so are the slowest and the fastest rank.
+    /// Asserts that calls, bytes and times of operations are those of `calls`, and so are the
+    /// slowest and the fastest rank.
     fn assert_calls_add_up(calls: Vec<CallRow>, aggregate: &Profile, of: &BTreeMap<&str, &str>) {
         let mut expected: BTreeMap<(&str, String, String, u64), Sum> = BTreeMap::new();
         let mut of_rank: BTreeMap<(&str, String), BTreeMap<u32, u64>> = BTreeMap::new();
@@ -533,7 +538,8 @@ mod tests {
 
     #[test]
     fn messages_of_the_tree_are_counted() {
-        // Each rank but the first has a parent, to and from which go a summary, two commands and sums: each its length and a piece.
+        // Each rank but the first has a parent, to and from which go a summary, two commands and
+        // sums: each its length and a piece.
         let program = Program::new(13, 12).unwrap();
         let (_, sent) = sum(&program).unwrap();
         assert_eq!(sent.all.messages, 12 * 8);

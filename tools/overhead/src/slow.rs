@@ -1,4 +1,5 @@
-//! Measures the time that the profiler adds to slow calls, whose paths it takes: `tools/overhead/slow_calls.c` without and with it in turns.
+//! Measures the time that the profiler adds to slow calls, whose paths it takes:
+//! `tools/overhead/slow_calls.c` without and with it in turns.
 
 use crate::overhead;
 use anyhow::{Context, Result, ensure};
@@ -36,7 +37,8 @@ struct Ran {
     on_paths: u64,
 }
 
-/// Runs the pairs for each MPI, and prints the median of what was added, in per cent of the time of the calls.
+/// Runs the pairs for each MPI, and prints the median of what was added, in per cent of the time of
+/// the calls.
 pub fn slow_calls(measured: &SlowCalls) -> Result<()> {
     // Fewer give no interval.
     ensure!(measured.pairs >= 6, "--pairs {} is too few: 6 at least", measured.pairs);

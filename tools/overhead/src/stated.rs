@@ -1,4 +1,5 @@
-//! The overhead that the profiler states, beside the time that it adds: `tools/overhead/stated_overhead.c` without and with it in turns.
+//! The overhead that the profiler states, beside the time that it adds:
+//! `tools/overhead/stated_overhead.c` without and with it in turns.
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -42,7 +43,8 @@ struct Ran {
     stated: [f64; 3],
 }
 
-/// Runs the pairs, and prints for each case the medians of what a call costs more and of what the profiler states.
+/// Runs the pairs, and prints for each case the medians of what a call costs more and of what the
+/// profiler states.
 pub fn stated(compared: &Compared) -> Result<()> {
     ensure!(compared.pairs > 0, "--pairs 0 measures nothing");
     dist::dist(&compared.wanted, false)?;

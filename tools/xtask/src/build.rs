@@ -30,7 +30,8 @@ pub struct MpiSelection {
     #[arg(long)]
     without_serve: bool,
 
-    /// Build the programs as `cargo test` does, so that nothing compiles twice; the libraries are optimised
+    /// Build the programs as `cargo test` does, so that nothing compiles twice; the libraries are
+    /// optimised
     #[arg(long)]
     unoptimised: bool,
 
@@ -105,8 +106,8 @@ pub struct Built {
     pub bench: Option<PathBuf>,
 }
 
-/// Builds the library for every selected MPI, and passes on each one built. A failure is printed and does not stop the
-/// others; the result is an error then.
+/// Builds the library for every selected MPI, and passes on each one built. A failure is printed
+/// and does not stop the others; the result is an error then.
 pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Result<()>) -> Result<()> {
     let built = Mutex::new(Vec::new());
     let failed = each(wanted, "building", "library", |workplace| {
@@ -116,7 +117,8 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
             true => (&["build"], "debug"),
             false => (&["build", "--profile", "library"], "library"),
         };
-        // The library's own crate is compiled by one processor alone, so that another one has time for what is not optimised.
+        // The library's own crate is compiled by one processor alone, so that another one has time
+        // for what is not optimised.
         let bench = thread::scope(|scope| {
             let apart = with_bench && wanted.unoptimised && workplace.has_bench();
             let beside = apart.then(|| scope.spawn(|| workplace.build_tests()));
@@ -140,12 +142,14 @@ pub fn flavours(wanted: &MpiSelection, hand_over: impl FnOnce(&[Built]) -> Resul
     Ok(())
 }
 
-/// The program that is installed as `mpisee-bench` beside the library; in `bin` is one that picks it.
+/// The program that is installed as `mpisee-bench` beside the library; in `bin` is one that picks
+/// it.
 const BENCH: &str = "mpisee-bench-mpi";
 
-/// The arguments for cargo that select everything but the library, and the macros, which have no tests. Every step of
-/// `scripts/test` uses these. Another selection has other features, and would compile what is shared again. Macros that are
-/// selected have debug information in a build and none in tests, so that all that uses them would be compiled for each.
+/// The arguments for cargo that select everything but the library, and the macros, which have no
+/// tests. Every step of `scripts/test` uses these. Another selection has other features, and would
+/// compile what is shared again. Macros that are selected have debug information in a build and
+/// none in tests, so that all that uses them would be compiled for each.
 pub const WITHOUT_LIBRARY: [&str; 7] = [
     "--workspace",
     "--exclude",
@@ -169,8 +173,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds them, by one call of cargo: in calls of their own, the features of what they share would differ, and it
-    /// would be compiled for each.
+    /// Builds them, by one call of cargo: in calls of their own, the features of what they share
+    /// would differ, and it would be compiled for each.
     pub fn build(with_serve: bool, unoptimised: bool, portable: Option<&Portable>) -> Result<Self> {
         const PACKAGES: [&str; 6] =
             ["mpisee", "mpisee-through", "mpisee-bench", "mpisee-manuals", "mpisee-gpu", "mpisee-nccl"];
@@ -233,8 +237,8 @@ fn built_below(target: &Path, portable: Option<&Portable>) -> PathBuf {
     if portable.is_some() { target.join(PORTABLE_TARGET) } else { target.to_owned() }
 }
 
-/// Runs the program that reads C headers. It is a package of its own, since bindgen takes longer to compile than all of xtask.
-/// It is built with the features of all packages, as the tests build it.
+/// Runs the program that reads C headers. It is a package of its own, since bindgen takes longer to
+/// compile than all of xtask. It is built with the features of all packages, as the tests build it.
 pub fn bindings(arguments: &[&str]) -> Result<()> {
     const NAME: &str = "mpisee-bindings";
     cargo(&[&["build", "--bin", NAME], &WITHOUT_LIBRARY[..]].concat(), None)?;
@@ -262,8 +266,8 @@ pub fn clippy(wanted: &MpiSelection) -> Result<()> {
     Ok(())
 }
 
-/// Runs the unit tests of the library, which is not among the default members, for every MPI wanted; and those of
-/// `mpisee-bench` with it, unless it is left out.
+/// Runs the unit tests of the library, which is not among the default members, for every MPI
+/// wanted; and those of `mpisee-bench` with it, unless it is left out.
 pub fn test(wanted: &MpiSelection) -> Result<()> {
     let failed = each(wanted, "testing the library for", "debug", |workplace| {
         cargo(
@@ -280,8 +284,9 @@ pub fn test(wanted: &MpiSelection) -> Result<()> {
 /// For this the sanitizer's runtime is there.
 const SANITIZED_TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Builds the library with ThreadSanitizer in it, for every MPI wanted, and hands over what was built. Its unit tests
-/// cannot be run so: the sanitizer would have to be in Rust's own test harness, too.
+/// Builds the library with ThreadSanitizer in it, for every MPI wanted, and hands over what was
+/// built. Its unit tests cannot be run so: the sanitizer would have to be in Rust's own test
+/// harness, too.
 pub fn sanitized(wanted: &MpiSelection, hand_over: impl Fn(&Flavour, &Path) + Sync) -> Result<()> {
     let failed = each(wanted, "building with ThreadSanitizer", "sanitized", |workplace| {
         let folder = workplace.folder.join("sanitized");
@@ -289,7 +294,8 @@ pub fn sanitized(wanted: &MpiSelection, hand_over: impl Fn(&Flavour, &Path) + Sy
         let workplace = Workplace { flavour, folder, sanitized: true, portable: None };
         std::fs::create_dir_all(&workplace.folder)?;
         workplace.flavour.write(&workplace.description())?;
-        // With a standard library that is built so, too: it has the locks that the sanitizer must see.
+        // With a standard library that is built so, too: it has the locks that the sanitizer must
+        // see.
         let build = ["build", "--profile", "library", "--package", "mpisee-rs", "-Zbuild-std"];
         cargo(&[&build[..], &["--target", SANITIZED_TARGET]].concat(), Some(&workplace))?;
         let library = workplace.folder.join(SANITIZED_TARGET).join("library/libmpisee.so");
@@ -341,7 +347,8 @@ impl Workplace {
         self.flavour.family != Family::Standard
     }
 
-    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation: what [`test()`] runs, and no more.
+    /// Builds the unit tests of the library and `mpisee-bench`, without optimisation: what
+    /// [`test()`] runs, and no more.
     fn build_tests(&self) -> Result<()> {
         cargo(&[&["test", "--no-run"], &self.packages(false)[..]].concat(), Some(self))
     }
@@ -355,8 +362,9 @@ impl Workplace {
         Some(self.built().join(if unoptimised { "debug" } else { "library" }).join(BENCH))
     }
 
-    /// The arguments for cargo that select what is built for each MPI: the library, and mpisee-bench. By one call, since in
-    /// calls of their own the features of what both share would differ, and it would be compiled for each.
+    /// The arguments for cargo that select what is built for each MPI: the library, and
+    /// mpisee-bench. By one call, since in calls of their own the features of what both share would
+    /// differ, and it would be compiled for each.
     fn packages(&self, without_bench: bool) -> Vec<&'static str> {
         let mut packages = vec!["--package", "mpisee-rs"];
         if !without_bench {
@@ -369,8 +377,9 @@ impl Workplace {
     }
 }
 
-/// Does something for every MPI wanted, for as many at a time as there are processors, and counts the failures. If nothing was
-/// compiled yet with this profile, the first goes alone: the others take from its folder what is the same for all.
+/// Does something for every MPI wanted, for as many at a time as there are processors, and counts
+/// the failures. If nothing was compiled yet with this profile, the first goes alone: the others
+/// take from its folder what is the same for all.
 fn each(
     wanted: &MpiSelection,
     doing: &str,
@@ -431,8 +440,8 @@ fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs cargo in the workspace; for a flavour, with what the build scripts of mpi-sys and of the library
-/// want to know.
+/// Runs cargo in the workspace; for a flavour, with what the build scripts of mpi-sys and of the
+/// library want to know.
 fn cargo(arguments: &[&str], workplace: Option<&Workplace>) -> Result<()> {
     run_cargo(arguments, workplace, workplace.and_then(|workplace| workplace.portable.as_ref()))
 }
@@ -446,9 +455,11 @@ fn run_cargo(arguments: &[&str], workplace: Option<&Workplace>, portable: Option
         None => drop(command.args([command_name, "--quiet"])),
         Some(portable) => portable.build_by(&mut command)?,
     }
-    // It would add another version of CUDA to the one in Cargo.toml, and cudarc does not compile for two.
+    // It would add another version of CUDA to the one in Cargo.toml, and cudarc does not compile
+    // for two.
     command.env_remove("CUDARC_CUDA_VERSION");
-    // Clippy compiles for `scripts/test`, and leaves out optimisations: what is optimised is compiled without it.
+    // Clippy compiles for `scripts/test`, and leaves out optimisations: what is optimised is
+    // compiled without it.
     if rest.contains(&"--profile") {
         command.env_remove("RUSTC_WORKSPACE_WRAPPER");
     }
@@ -495,8 +506,9 @@ impl Portable {
             command.env(format!("CARGO_PROFILE_{profile}_STRIP"), "symbols");
             command.env(format!("CARGO_PROFILE_{profile}_DEBUG"), "0");
         }
-        // An exception of C++ that passes through the library is unwound by the program's libgcc_s. Zig would link an unwinder of its
-        // own, and the two do not understand each other. The builder's libgcc_s may need a newer C library than zig has.
+        // An exception of C++ that passes through the library is unwound by the program's libgcc_s.
+        // Zig would link an unwinder of its own, and the two do not understand each other. The
+        // builder's libgcc_s may need a newer C library than zig has.
         let unwinder = Command::new("cc").arg("-print-file-name=libgcc_s.so.1").output();
         let unwinder = unwinder.context("starting cc, the C compiler by which Rust links")?;
         let unwinder = String::from_utf8_lossy(&unwinder.stdout);

@@ -1,4 +1,5 @@
-//! What the changes of a working tree can affect: packages to test, and subjects of the end-to-end tests.
+//! What the changes of a working tree can affect: packages to test, and subjects of the end-to-end
+//! tests.
 
 use crate::build::WITHOUT_LIBRARY;
 use crate::root;
@@ -41,7 +42,8 @@ pub struct Affected {
     pub subjects: BTreeSet<String>,
 }
 
-/// Returns what the changes since a revision affect; without one, since the branch left its upstream.
+/// Returns what the changes since a revision affect; without one, since the branch left its
+/// upstream.
 pub fn affected(base: Option<&str>) -> Result<Affected> {
     let base = match base {
         Some(base) => base.to_owned(),
@@ -58,10 +60,11 @@ pub fn affected(base: Option<&str>) -> Result<Affected> {
     Ok(affected_by(&files, &packages, &sources))
 }
 
-/// Runs the tests of the affected packages that `cargo build --all-targets` of `scripts/test` has built; the library's are
-/// those of `cargo xtask test`.
+/// Runs the tests of the affected packages that `cargo build --all-targets` of `scripts/test` has
+/// built; the library's are those of `cargo xtask test`.
 pub fn test(affected: &Affected) -> Result<()> {
-    // The same selection of packages as there: with another one their features differ, and all would compile again.
+    // The same selection of packages as there: with another one their features differ, and all
+    // would compile again.
     let mut command = Command::new("cargo");
     command.current_dir(root()).args(["test", "--quiet", "--no-run", "--message-format", "json"]);
     let output = command.args(WITHOUT_LIBRARY).stderr(Stdio::inherit()).output().context("starting cargo")?;

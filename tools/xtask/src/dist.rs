@@ -1,4 +1,5 @@
-//! Lays out an installation. It is relocatable: the launcher finds its libraries relative to itself.
+//! Lays out an installation. It is relocatable: the launcher finds its libraries relative to
+//! itself.
 
 use crate::build::{self, Built, MpiSelection, Programs};
 use crate::gpu::{self, Tracer};
@@ -18,14 +19,16 @@ fn dist_folder() -> PathBuf {
     root().join("target/dist")
 }
 
-/// Builds everything and puts it together in `target/dist`. `fetch` gets CUDA's compiler from Python's index if there is none.
+/// Builds everything and puts it together in `target/dist`. `fetch` gets CUDA's compiler from
+/// Python's index if there is none.
 pub fn dist(wanted: &MpiSelection, fetch: bool) -> Result<()> {
     dist_into(&dist_folder(), wanted, fetch)
 }
 
 /// Builds everything and puts it together in a folder.
 pub fn dist_into(folder: &Path, wanted: &MpiSelection, fetch: bool) -> Result<()> {
-    // The last of a library's steps uses one processor alone, so what is the same for all MPIs is built beside.
+    // The last of a library's steps uses one processor alone, so what is the same for all MPIs is
+    // built beside.
     thread::scope(|scope| {
         let shared = scope.spawn(|| {
             let programs = wanted.programs()?;
@@ -56,7 +59,8 @@ fn put_together(
     })
 }
 
-/// Puts together in `target/try` what a first look takes: the libraries as they are, and the commands as they are built soonest.
+/// Puts together in `target/try` what a first look takes: the libraries as they are, and the
+/// commands as they are built soonest.
 pub fn to_be_tried(wanted: &MpiSelection) -> Result<()> {
     thread::scope(|scope| {
         let commands = scope.spawn(build::quick_commands);
@@ -124,7 +128,8 @@ pub fn install(prefix: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes `folder` anew: `fill` gets a fresh one beside it, which takes its place once it is complete.
+/// Makes `folder` anew: `fill` gets a fresh one beside it, which takes its place once it is
+/// complete.
 pub fn replace(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let parent = folder.parent().context("an installation needs a folder of its own")?;
     fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
@@ -161,8 +166,8 @@ pub fn copy_all(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file into a folder, creating the folder. The copy takes the place of an older file rather than
-/// changing its contents, which running programs may have mapped.
+/// Copies a file into a folder, creating the folder. The copy takes the place of an older file
+/// rather than changing its contents, which running programs may have mapped.
 fn copy_into(file: &Path, folder: &Path) -> Result<()> {
     copy_into_as(file, folder, file.file_name().unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! A flavour: mpisee built for one MPI library, described by the `flavour.json` that lies beside it.
+//! A flavour: mpisee built for one MPI library, described by the `flavour.json` that lies beside
+//! it.
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -20,7 +21,8 @@ pub enum Family {
 /// The contents of `flavour.json`, read by the build script of the library and by the launcher.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flavour {
-    /// `openmpi-4.1`: the implementation and as much of its version as distinguishes it from the others.
+    /// `openmpi-4.1`: the implementation and as much of its version as distinguishes it from the
+    /// others.
     pub name: String,
     /// The binary interface.
     pub family: Family,

@@ -1,9 +1,11 @@
-//! Writes the generated sources: of the library from `tools/xtask/spec`, and of the GPU tracer from its own C headers.
+//! Writes the generated sources: of the library from `tools/xtask/spec`, and of the GPU tracer from
+//! its own C headers.
 
 use crate::{build, emit, root, spec};
 use anyhow::{Result, bail};
 
-/// Writes them; to `check`, fails if that changed anything. Without libclang, those of the headers stay as they are.
+/// Writes them; to `check`, fails if that changed anything. Without libclang, those of the headers
+/// stay as they are.
 pub fn generate(check: bool) -> Result<()> {
     let functions = spec::read(&root().join("tools/xtask/spec"))?;
     let nccl = spec::read(&root().join("tools/xtask/spec/nccl"))?;

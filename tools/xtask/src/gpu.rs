@@ -1,8 +1,10 @@
-//! Builds the GPU tracer: the library that CUDA's driver loads, and the patches that run on the GPU.
+//! Builds the GPU tracer: the library that CUDA's driver loads, and the patches that run on the
+//! GPU.
 //!
-//! The library needs nothing of CUDA. The patches need its compiler, which is in every toolkit, and in packages of
-//! Python's index for a machine that has none. Where neither can be had the installation is without them, and
-//! `mpisee --gpu` says so. The backend that uses NVBit is a library of its own, made where NVBIT_HOME names an NVBit.
+//! The library needs nothing of CUDA. The patches need its compiler, which is in every toolkit, and
+//! in packages of Python's index for a machine that has none. Where neither can be had the
+//! installation is without them, and `mpisee --gpu` says so. The backend that uses NVBit is a
+//! library of its own, made where NVBIT_HOME names an NVBit.
 
 mod nvbit;
 
@@ -22,7 +24,8 @@ const PACKAGES: [&str; 6] = [
     "nvidia-cuda-cccl==13.0.85",
     "nvidia-cuda-sanitizer-api==13.0.85",
 ];
-/// The first architecture that has what the patches use: `match` in a warp, and threads that go on independently.
+/// The first architecture that has what the patches use: `match` in a warp, and threads that go on
+/// independently.
 const FIRST_ARCHITECTURE: u32 = 75;
 
 /// Files of the GPU tracer that were built.
@@ -42,7 +45,8 @@ impl Tracer {
     }
 }
 
-/// Adds to the tracer's library what runs on the GPU. `fetch` gets CUDA's compiler from Python's index if there is none.
+/// Adds to the tracer's library what runs on the GPU. `fetch` gets CUDA's compiler from Python's
+/// index if there is none.
 pub fn build(programs: &Programs, fetch: bool) -> Result<Tracer> {
     let (patches, nvbit) = match Toolkit::find_or_fetch(fetch) {
         Some(toolkit) => (Some(toolkit.patches()?), nvbit::build(&toolkit)?),
@@ -150,7 +154,8 @@ impl Toolkit {
         nvcc.is_file().then_some(Toolkit { nvcc, headers })
     }
 
-    /// Compiles the patches for every architecture that this compiler supports, unless that was done.
+    /// Compiles the patches for every architecture that this compiler supports, unless that was
+    /// done.
     fn patches(&self) -> Result<PathBuf> {
         let device = root().join("gpu-tracer/device");
         let folder = root().join("target/gpu");
@@ -181,7 +186,8 @@ impl Toolkit {
         Ok(patches)
     }
 
-    /// The compiler's path and version: the path alone stays as it is when the toolkit there is replaced.
+    /// The compiler's path and version: the path alone stays as it is when the toolkit there is
+    /// replaced.
     fn compiler(&self) -> Result<String> {
         let output = Command::new(&self.nvcc).arg("--version").output().context("starting nvcc")?;
         Ok(format!("{}\n{}", self.nvcc.display(), String::from_utf8_lossy(&output.stdout)))

@@ -1,4 +1,5 @@
-//! The programs of `tools/overhead/`: compiled for an MPI, and run with and without the profiler of `target/dist`.
+//! The programs of `tools/overhead/`: compiled for an MPI, and run with and without the profiler of
+//! `target/dist`.
 
 use crate::flavour::{Family, Flavour};
 use crate::root;

@@ -1,5 +1,6 @@
-//! Builds mpisee: generates its sources, finds the machine's MPIs, builds the library for each, and lays out the
-//! installation. `cargo xtask` and the benchmarks in `tools/overhead/` are made of this.
+//! Builds mpisee: generates its sources, finds the machine's MPIs, builds the library for each, and
+//! lays out the installation. `cargo xtask` and the benchmarks in `tools/overhead/` are made of
+//! this.
 
 pub mod build;
 pub mod changed;

@@ -1,4 +1,5 @@
-//! Builds mpisee. What is done to the project in more than one step, or once per MPI, is done through here.
+//! Builds mpisee. What is done to the project in more than one step, or once per MPI, is done
+//! through here.
 
 use anyhow::Result;
 use clap::Parser;
@@ -23,13 +24,16 @@ enum Task {
     Dist {
         #[command(flatten)]
         wanted: MpiSelection,
-        /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package index, 110 MB, if there is none
+        /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package
+        /// index, 110 MB, if there is none
         #[arg(long)]
         fetch: bool,
     },
-    /// Build what a first look takes, in target/try: the libraries, and mpisee and mpisee-through without optimisation
+    /// Build what a first look takes, in target/try: the libraries, and mpisee and mpisee-through
+    /// without optimisation
     Try {
-        /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH (repeatable)
+        /// Build for the MPI of this compiler wrapper, rather than for every MPI in PATH
+        /// (repeatable)
         #[arg(long, value_name = "PATH")]
         mpicc: Vec<PathBuf>,
     },
@@ -51,7 +55,8 @@ enum Task {
     /// Build an installation for other machines, too
     #[command(subcommand)]
     Package(Package),
-    /// Check this checkout and pack a release in target/release-VERSION: packages, sources, checksums, list of crates
+    /// Check this checkout and pack a release in target/release-VERSION: packages, sources,
+    /// checksums, list of crates
     Release {
         /// As for the wheel
         #[arg(long)]
@@ -63,7 +68,8 @@ enum Task {
     Test(MpiSelection),
     /// Build libmpisee.so with ThreadSanitizer in it, for scripts/races
     Sanitize(MpiSelection),
-    /// Print what changes can affect, for `scripts/test --changed`: packages to test, subjects of the end-to-end tests
+    /// Print what changes can affect, for `scripts/test --changed`: packages to test, subjects of
+    /// the end-to-end tests
     Changed {
         /// The revision to compare with (default: where the branch left its upstream)
         #[arg(long, value_name = "REVISION")]
@@ -72,7 +78,8 @@ enum Task {
         #[arg(long)]
         test: bool,
     },
-    /// Count the instructions, cache lines and pages that the library uses per call, and fail if they grew
+    /// Count the instructions, cache lines and pages that the library uses per call, and fail if
+    /// they grew
     #[cfg(target_arch = "x86_64")]
     Footprint(xtask::footprint::FootprintArgs),
 }
@@ -80,16 +87,20 @@ enum Task {
 /// The kinds of package.
 #[derive(clap::Subcommand)]
 enum Package {
-    /// Build a wheel for pip in target/wheels, with a library for every MPI interface; needs cc, libclang and Python's package index
+    /// Build a wheel for pip in target/wheels, with a library for every MPI interface; needs cc,
+    /// libclang and Python's package index
     Wheel {
-        /// Install the wheel beside each MPI of the index, profile a program there, and print a table
+        /// Install the wheel beside each MPI of the index, profile a program there, and print a
+        /// table
         #[arg(long)]
         check: bool,
-        /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package index, 110 MB, if there is none
+        /// Get CUDA's compiler, for what of the GPU tracer runs on a GPU, from Python's package
+        /// index, 110 MB, if there is none
         #[arg(long)]
         fetch: bool,
     },
-    /// Pack target/package/mpisee-VERSION-x86_64.tar.gz, which has module files and can be unpacked anywhere
+    /// Pack target/package/mpisee-VERSION-x86_64.tar.gz, which has module files and can be unpacked
+    /// anywhere
     Tarball {
         /// As for the wheel
         #[arg(long)]

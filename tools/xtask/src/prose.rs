@@ -65,13 +65,27 @@ pub fn forbidden_openings(markdown: &str) -> Vec<String> {
     sentences(markdown).into_iter().filter(|sentence| hides(sentence) && !sentence.ends_with('?')).collect()
 }
 
-/// Lines of text that are too wide, with their numbers. Tables, code, images and long addresses may be wide.
+/// Lines of text that are too wide, with their numbers. Tables, code, images and long addresses may
+/// be wide.
 pub fn wide_lines(markdown: &str) -> Vec<(usize, &str)> {
     let mut is_code = false;
     let lines = markdown.lines().enumerate().filter(|(_, line)| {
         is_code ^= line.trim_start().starts_with("```");
         let is_text = !is_code && !line.trim_start().starts_with(['|', '<']) && line.contains(' ');
         is_text && line.chars().count() > WIDTH && !line.contains("](http")
+    });
+    lines.map(|(number, line)| (number + 1, line)).collect()
+}
+
+/// Comments of source code that are too wide, with the numbers of their lines. Tables, code, and
+/// words without spaces may be wide.
+pub fn wide_comments(code: &str) -> Vec<(usize, &str)> {
+    let mut is_code = false;
+    let lines = code.lines().enumerate().filter(|(_, line)| {
+        let comment = line.trim_start().strip_prefix("//").unwrap_or_default();
+        let text = comment.trim_start_matches(['/', '!', ' ']);
+        is_code ^= text.starts_with("```");
+        !is_code && text.contains(' ') && !text.starts_with('|') && line.chars().count() > WIDTH
     });
     lines.map(|(number, line)| (number + 1, line)).collect()
 }
@@ -171,6 +185,13 @@ mod tests {
         let long = "word ".repeat(36) + ".";
         assert_eq!(lengths(&long).long.len(), 1);
         assert_eq!(forbidden_openings("What it costs is little. Of these one counts. What is it?").len(), 2);
+    }
+
+    #[test]
+    fn wide_comments_are_those_with_words() {
+        let (wide, word) = ("word ".repeat(20), "x".repeat(200));
+        let code = format!("//! {wide}\n    // {wide}\n// {word}\n/// | {wide} |\nlet wide = 1; // {wide}\n");
+        assert_eq!(wide_comments(&code).iter().map(|(number, _)| *number).collect::<Vec<_>>(), [1, 2]);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Prepares a release: checks, packages, checksums, and the list of crates. It neither tags nor uploads.
+//! Prepares a release: checks, packages, checksums, and the list of crates. It neither tags nor
+//! uploads.
 
 use crate::package::succeed;
 use crate::{package, root, third_party};

@@ -1,10 +1,12 @@
 //! Copies what cargo compiled for one flavour to the target directory of another.
 //!
-//! Each flavour has a target directory of its own: cargo builds one MPI's library anew after another's in the same one.
-//! Most of what is in them is the same for every MPI, though. Cargo checks what it finds by its fingerprints, so a copy
-//! that does not fit is compiled as if it were not there. One thing cargo does not see: a crate which includes what its build
-//! script wrote differs from one target directory to another, and what was compiled with the one does not link with the other. So
-//! nothing is copied between directories that have compiled the same crate, each for itself, with different results.
+//! Each flavour has a target directory of its own: cargo builds one MPI's library anew after
+//! another's in the same one. Most of what is in them is the same for every MPI, though. Cargo
+//! checks what it finds by its fingerprints, so a copy that does not fit is compiled as if it were
+//! not there. One thing cargo does not see: a crate which includes what its build script wrote
+//! differs from one target directory to another, and what was compiled with the one does not link
+//! with the other. So nothing is copied between directories that have compiled the same crate, each
+//! for itself, with different results.
 
 use crate::build::PORTABLE_TARGET;
 use anyhow::{Context, Result};
@@ -12,11 +14,13 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// The folders of a profile, such as `library` or `debug`, in which cargo keeps an entry for each unit that it compiled.
+/// The folders of a profile, such as `library` or `debug`, in which cargo keeps an entry for each
+/// unit that it compiled.
 const FOLDERS: [&str; 3] = [".fingerprint", "build", DEPS];
 /// The one of compiled crates.
 const DEPS: &str = "deps";
-/// The begin of the names of the workspace's own crates; cargo compiles them anew when their sources have changed.
+/// The begin of the names of the workspace's own crates; cargo compiles them anew when their
+/// sources have changed.
 const OWN_CRATES: &str = "libmpisee";
 /// The packages that are compiled for an MPI, and their crates.
 const OF_ONE_MPI: [&str; 9] = [
@@ -90,17 +94,19 @@ fn copy_missing(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether an entry is of the library, or of what reads an MPI's header: `mpi-sys-0123abcd`,
-/// `libmpisee-0123abcd.rmeta`, `libmpisee.so`.
+/// Returns whether an entry is of the library, or of what reads an MPI's header:
+/// `mpi-sys-0123abcd`, `libmpisee-0123abcd.rmeta`, `libmpisee.so`.
 fn is_of_one_mpi(entry: &str) -> bool {
     let stem = entry.split('.').next().unwrap_or_default();
     let name = stem.rsplit_once('-').map_or(stem, |(name, _)| name);
     OF_ONE_MPI.contains(&name) || name.strip_prefix("lib").is_some_and(|name| OF_ONE_MPI.contains(&name))
 }
 
-/// Copies a file or a folder with the times of the last changes, from which cargo sees in which order things were made.
+/// Copies a file or a folder with the times of the last changes, from which cargo sees in which
+/// order things were made.
 ///
-/// Compiled crates, the bulk of it, become second names of the same file: they are replaced, never written to.
+/// Compiled crates, the bulk of it, become second names of the same file: they are replaced, never
+/// written to.
 fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
     if from.is_dir() {
         fs::create_dir_all(to)?;

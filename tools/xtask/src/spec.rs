@@ -22,19 +22,21 @@ pub struct Function {
     pub meaning: Option<Meaning>,
     /// The kind of operation it counts as; `None` for functions that count nothing.
     pub kind: Option<OperationKind>,
-    /// True if every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does so without a
-    /// request.
+    /// True if every member of the communicator makes the call, in the same order as the others
+    /// (MPI 4.1, 6.1), and does so without a request.
     pub is_collective: bool,
     /// Why it is not interposed, where no rule of the list of coverage has the reason.
     pub not_interposed: Option<String>,
-    /// The standard's function of which it is a forerunner under another name, and as which it counts.
+    /// The standard's function of which it is a forerunner under another name, and as which it
+    /// counts.
     pub counts_as: Option<String>,
 }
 
 /// A chapter of the standard.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Chapter {
-    /// Its number in the standard; the first, where a file has parts of two, and `u32::MAX` where it has none.
+    /// Its number in the standard; the first, where a file has parts of two, and `u32::MAX` where
+    /// it has none.
     pub number: u32,
     /// `Collective communication (MPI 4.1, chapter 6)`.
     pub title: String,
@@ -73,7 +75,8 @@ pub enum Direction {
 pub enum Meaning {
     /// It has a body in `mpisee-rs/src/wrappers/`.
     ByHand {
-        /// The body's name, where several functions share one, whose first argument is the operation; else the function's own.
+        /// The body's name, where several functions share one, whose first argument is the
+        /// operation; else the function's own.
         shared: Option<String>,
         /// Its arguments.
         args: Vec<Expr>,
@@ -226,8 +229,8 @@ impl Function {
     }
 }
 
-/// The first line of a file names its chapter: `# Collective communication (MPI 4.1, chapter 6)`. What has none
-/// in the standard comes last.
+/// The first line of a file names its chapter: `# Collective communication (MPI 4.1, chapter 6)`.
+/// What has none in the standard comes last.
 fn parse_chapter(text: &str) -> Result<Chapter> {
     let title = text.lines().next().and_then(|line| line.strip_prefix("# "));
     let title = title.context("the first line does not say what the file is about")?;
@@ -273,7 +276,8 @@ fn parse(name: &str, chapter: &Chapter, entry: Entry) -> Result<Function> {
     Ok(function)
 }
 
-/// Returns whether the call of a collective operation leaves a request to be completed, or to be started.
+/// Returns whether the call of a collective operation leaves a request to be completed, or to be
+/// started.
 fn begins(name: &str, meaning: Option<&Meaning>) -> bool {
     let starts = matches!(meaning, Some(Meaning::Verb { verb, .. }) if verb.starts_with("start_"));
     starts || name.ends_with("_init")

@@ -1,4 +1,5 @@
-//! The crates of others in mpisee's programs and libraries: their licences, for whoever copies the programs, and their list.
+//! The crates of others in mpisee's programs and libraries: their licences, for whoever copies the
+//! programs, and their list.
 
 use crate::root;
 use anyhow::{Context, Result, ensure};

@@ -1,5 +1,6 @@
-//! The archive, the package for Debian, and the recipes for Spack and conda. Most tests pack an installation of empty files; one packs
-//! programs of `target/dist`, where `cargo xtask dist` has made it.
+//! The archive, the package for Debian, and the recipes for Spack and conda. Most tests pack an
+//! installation of empty files; one packs programs of `target/dist`, where `cargo xtask dist` has
+//! made it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -33,7 +34,8 @@ fn succeed(command: &mut Command) -> String {
     String::from_utf8(stdout).expect("text")
 }
 
-/// An installation whose `mpisee` prints the folder above its own, as the launcher finds its libraries.
+/// An installation whose `mpisee` prints the folder above its own, as the launcher finds its
+/// libraries.
 fn installation() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let texts = [
@@ -56,7 +58,8 @@ fn installation() -> TempDir {
     folder
 }
 
-/// The archive, unpacked in a folder whose name has a space and a letter beyond ASCII; the second path is its top.
+/// The archive, unpacked in a folder whose name has a space and a letter beyond ASCII; the second
+/// path is its top.
 fn unpacked() -> (TempDir, PathBuf) {
     let folder = tempfile::Builder::new().prefix("søme where ").tempdir().expect("a temporary folder");
     let archive = archives::tarball(installation().path(), folder.path()).expect("an archive");

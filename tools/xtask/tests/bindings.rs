@@ -36,7 +36,8 @@ fn constants_and_offsets_that_headers_lack_are_listed() {
     );
 }
 
-/// Offsets of fields as headers have them: of two structures with a context, and of one field behind these that stays.
+/// Offsets of fields as headers have them: of two structures with a context, and of one field
+/// behind these that stays.
 fn offsets(device: usize, stream: usize, handle: usize, module: usize) -> String {
     let offset = |structure: &str, field: &str, at: usize| {
         format!(

@@ -1,4 +1,5 @@
-//! The pages of the documentation: each is in the site's table of contents, and their links lead somewhere.
+//! The pages of the documentation: each is in the site's table of contents, and their links lead
+//! somewhere.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -93,7 +94,8 @@ fn the_page_on_ci_shows_the_jobs_of_the_examples() {
     }
 }
 
-/// Mean words of a sentence, and the share of sentences above [`prose::LONG_SENTENCE`], that a page may have.
+/// Mean words of a sentence, and the share of sentences above [`prose::LONG_SENTENCE`], that a page
+/// may have.
 const MOST_WORDS: f64 = 16.0;
 const MOST_LONG: f64 = 0.03;
 
@@ -134,6 +136,19 @@ fn lines_of_text_are_wrapped() {
         }
     }
     assert!(wrong.is_empty(), "lines above {} columns:\n{}", prose::WIDTH, wrong.join("\n"));
+}
+
+#[test]
+fn comments_are_wrapped() {
+    let mut wrong = Vec::new();
+    let folders = ["crates", "gpu-tracer", "mpisee-rs", "mpisee-through", "tests", "tools"];
+    let files = folders.iter().flat_map(|folder| files_below(folder, "rs"));
+    for file in files.filter(|file| !file.components().any(|part| part.as_os_str() == "target")) {
+        let text = read(&file);
+        let lines = prose::wide_comments(&text);
+        wrong.extend(lines.iter().map(|(number, line)| format!("{}:{number}: {line}", file.display())));
+    }
+    assert!(wrong.is_empty(), "comments above {} columns:\n{}", prose::WIDTH, wrong.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Layers of crates: a module imports from its own layer and those below, and no two modules need each other.
+//! Layers of crates: a module imports from its own layer and those below, and no two modules need
+//! each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! Validates the sums that another rank sent: their bytes may have any values, and must not become a profile unseen.
+//! Validates the sums that another rank sent: their bytes may have any values, and must not become
+//! a profile unseen.
 
 use super::{ALL, Aggregate, CellKey, bounded};
 use mpisee_profile::{Operation, ProfileError};

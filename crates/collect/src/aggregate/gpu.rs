@@ -1,9 +1,10 @@
-//! Accesses of GPU kernels, summed over ranks: by kernel and line, and by how the owner of the memory is related to the
-//! rank.
+//! Accesses of GPU kernels, summed over ranks: by kernel and line, and by how the owner of the
+//! memory is related to the rank.
 //!
-//! The sums do not grow with the number of ranks. A device is only the kernel's own or another, an owner only so far
-//! away; and where names differ from rank to rank, the numbers in them are left out. Which names do follows from how
-//! many there are: more ranks never make them fewer, so that the order of merging makes no difference.
+//! The sums do not grow with the number of ranks. A device is only the kernel's own or another, an
+//! owner only so far away; and where names differ from rank to rank, the numbers in them are left
+//! out. Which names do follows from how many there are: more ranks never make them fewer, so that
+//! the order of merging makes no difference.
 
 mod own;
 mod wire;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 pub const MOST_OBJECTS: usize = 64;
 /// Limit on the pairs of a kernel and a line that are listed by name.
 const MOST_LINES: usize = 16384;
-/// Different notes that are kept, and files of `binaries.csv`: the first by name, which are the same in whatever order
-/// they come.
+/// Different notes that are kept, and files of `binaries.csv`: the first by name, which are the
+/// same in whatever order they come.
 const MOST_NOTES: usize = 64;
 const MOST_BINARIES: usize = 1024;
 

@@ -1,8 +1,9 @@
 //! Aggregation over ranks, for profiles of very large jobs.
 //!
-//! Each rank makes an [`Aggregate`] of its own tables. Two of them merge into one, in any order: on the way to the writer,
-//! each rank adds its children's to its own. Nothing grows with the number of ranks but the list of nodes.
-//! Communicators that are alike are one row, a family: see [`mpisee_profile::CommName::family`].
+//! Each rank makes an [`Aggregate`] of its own tables. Two of them merge into one, in any order: on
+//! the way to the writer, each rank adds its children's to its own. Nothing grows with the number
+//! of ranks but the list of nodes. Communicators that are alike are one row, a family: see
+//! [`mpisee_profile::CommName::family`].
 
 mod check;
 mod gpu;
@@ -120,7 +121,8 @@ impl Join for About {
                 own.clear();
             }
         }
-        // A family may descend from several: that with the longest name, which the largest size has.
+        // A family may descend from several: that with the longest name, which the largest size
+        // has.
         let rank = |name: &String| (name.len(), name.clone());
         if rank(&other.parent) > rank(&self.parent) {
             self.parent = other.parent;
@@ -233,8 +235,8 @@ impl Join for Traffic {
 }
 
 impl Aggregate {
-    /// Of one rank, from its snapshot and the tables that were made of it, in a run in which the ranks `absent` report
-    /// nothing.
+    /// Of one rank, from its snapshot and the tables that were made of it, in a run in which the
+    /// ranks `absent` report nothing.
     pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Aggregate {
         let memberships = memberships(snapshot, absent);
         let rank = tables.rank.rank;
@@ -252,8 +254,9 @@ impl Aggregate {
         })
     }
 
-    /// Of a process that ended without `MPI_Finalize`. It is not known beforehand which others did, so one report
-    /// describes a whole communicator: `tables` has those that were not reported before, with all their members.
+    /// Of a process that ended without `MPI_Finalize`. It is not known beforehand which others did,
+    /// so one report describes a whole communicator: `tables` has those that were not reported
+    /// before, with all their members.
     pub fn of_ended(snapshot: &Snapshot, tables: &RankTables) -> Aggregate {
         let memberships = memberships(snapshot, &RankSet::default());
         Aggregate::with(tables, &memberships, |membership, row| {
@@ -274,7 +277,8 @@ impl Aggregate {
         })
     }
 
-    /// With what a report adds to its communicator: how many it stands for, and the processes of both groups.
+    /// With what a report adds to its communicator: how many it stands for, and the processes of
+    /// both groups.
     fn with(
         tables: &RankTables,
         memberships: &[Membership],
@@ -398,7 +402,8 @@ fn about(row: &CommRow, membership: &Membership) -> About {
         name: Some(row.comm.clone()),
         parent: match membership.parent_size {
             Some(size) => derived(&row.parent, |name| name.family(size)),
-            // Other members may have its size; without the size, the pattern of its name identifies it.
+            // Other members may have its size; without the size, the pattern of its name identifies
+            // it.
             None => derived(&row.parent, |name| name.pattern()),
         },
         created_by: row.created_by.clone(),

@@ -6,7 +6,8 @@ use mpisee_profile::rows::Seconds;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A named region; `None` if no rank entered it, and it is known only from calls, as the region without a name.
+/// A named region; `None` if no rank entered it, and it is known only from calls, as the region
+/// without a name.
 pub type Region = Option<Entered>;
 
 /// A region over the ranks that entered it.

@@ -9,8 +9,8 @@ use mpisee_profile::site::{MOST_SITES_OF_RANKS, PathId, SiteId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 
-/// Call sites, and call paths, that are kept: those with the smallest identifiers, which are the same in whatever order ranks
-/// are merged.
+/// Call sites, and call paths, that are kept: those with the smallest identifiers, which are the
+/// same in whatever order ranks are merged.
 const MOST_SITES: usize = MOST_SITES_OF_RANKS;
 const MOST_PATHS: usize = 1 << 14;
 
@@ -206,7 +206,8 @@ impl Aggregate {
 mod tests {
     use super::*;
 
-    /// A rank whose sites are these numbers, with one path through the first and the last, which has all of its calls.
+    /// A rank whose sites are these numbers, with one path through the first and the last, which
+    /// has all of its calls.
     fn of_rank(numbers: std::ops::Range<u64>) -> SiteSums {
         let id = |number: u64| SiteId::new("/app", "", 0, number);
         let site = |number| (id(number), SiteRow::unresolved(id(number), "/app", "", "", number));

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Statistics of a number over ranks, in integers, so that they do not depend on the order of merging.
+/// Statistics of a number over ranks, in integers, so that they do not depend on the order of
+/// merging.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
     /// The sum over ranks.

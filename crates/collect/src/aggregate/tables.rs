@@ -50,7 +50,8 @@ pub struct AggregateTables {
 }
 
 impl Aggregate {
-    /// The rows, once all ranks are merged. A family of one communicator has that communicator's name.
+    /// The rows, once all ranks are merged. A family of one communicator has that communicator's
+    /// name.
     pub fn tables(&self) -> AggregateTables {
         let names = self.names();
         let total = |(key, cell): &(CellKey, Cell)| self.total_row(*key, cell, name_of(&names, key.comm));
@@ -116,8 +117,8 @@ impl Aggregate {
         self.comms.iter().zip(names).map(row).collect()
     }
 
-    /// The name of the parent's row. If no member that reports the communicator is in the parent, the parent's size is
-    /// unknown, and the first row of that name is taken.
+    /// The name of the parent's row. If no member that reports the communicator is in the parent,
+    /// the parent's size is unknown, and the first row of that name is taken.
     fn parent_name(&self, family: &str, by_family: &HashMap<&str, &String>) -> String {
         if let Some(name) = by_family.get(family) {
             return (*name).clone();
@@ -255,7 +256,8 @@ fn members(comm: &Comm, outside: [u32; 2]) -> Members {
     Members { group, remote: remote.map(|(set, _)| set), outside, elided: [elided, more] }
 }
 
-/// The number of nodes of a communicator, or of a whole family; all nodes if the members are only counted.
+/// The number of nodes of a communicator, or of a whole family; all nodes if the members are only
+/// counted.
 fn count_nodes(comm: &Comm, nodes: &[&Ranks]) -> u32 {
     let groups: Vec<&Ranks> = std::iter::once(&comm.group).chain(&comm.remote).collect();
     let is_on = |node: &&&Ranks| {

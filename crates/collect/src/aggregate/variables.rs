@@ -5,7 +5,8 @@ use super::sums::{Join, merge, merge_equal_keys};
 use mpisee_profile::rows::{VariableRow, VariableTotalRow};
 use serde::{Deserialize, Serialize};
 
-/// Rows that are kept: those with the first names, which are the same in whatever order ranks are merged.
+/// Rows that are kept: those with the first names, which are the same in whatever order ranks are
+/// merged.
 const MOST_ROWS: usize = 1 << 16;
 
 /// Counts of MPI's variables, summed over some ranks.

@@ -5,7 +5,8 @@ use super::part::{Copied, Staged};
 use mpisee_profile::gpu::{CopyEnd, DriverCalls};
 use mpisee_profile::rows::{CopyMode, CopyRow, MessageEnd, Seconds, StagedRow};
 
-/// Fills in the names of communicators, by their numbers. Copies for one that has none are left out.
+/// Fills in the names of communicators, by their numbers. Copies for one that has none are left
+/// out.
 pub fn name_communicators(parts: &mut Vec<GpuPart>, names: &[String]) {
     parts.retain_mut(|part| {
         let GpuPart::Staged(staged, _) = part else { return true };

@@ -1,5 +1,5 @@
-//! Finds the owners of imported memory. The rank that exported it has the same handle, so that ranks need not
-//! communicate while the program runs.
+//! Finds the owners of imported memory. The rank that exported it has the same handle, so that
+//! ranks need not communicate while the program runs.
 
 use super::{GpuPart, Import, part};
 use mpisee_profile::gpu::{Handle, Owners, common};
@@ -34,8 +34,8 @@ impl Exports {
         }
     }
 
-    /// Fills in the owner of a row, if it is known. If several allocations match, only what they have in common is
-    /// used.
+    /// Fills in the owner of a row, if it is known. If several allocations match, only what they
+    /// have in common is used.
     fn fill(&self, row: &mut GpuRow, import: &Import) -> bool {
         let all = self.0.of(&import.handle);
         if all.is_empty() {
@@ -89,8 +89,8 @@ pub fn needs_owners(parts: &[GpuPart]) -> bool {
 
 /// The rows of all ranks, with the owner of each; and the notes.
 ///
-/// An allocation that was exported under several names has the last one. The owner of a handle that no rank exported is
-/// unknown: it may be a process without the profiler.
+/// An allocation that was exported under several names has the last one. The owner of a handle that
+/// no rank exported is unknown: it may be a process without the profiler.
 pub fn join(mut parts: Vec<GpuPart>) -> (Vec<GpuRow>, Vec<String>) {
     let mut owners = Exports::default();
     owners.add(

@@ -1,5 +1,5 @@
-//! Accesses of GPU kernels and copies of the host: turns the files of processes into rows, and joins the rows of all ranks with the owners of
-//! memory.
+//! Accesses of GPU kernels and copies of the host: turns the files of processes into rows, and
+//! joins the rows of all ranks with the owners of memory.
 
 mod copies;
 mod join;
@@ -12,7 +12,8 @@ pub use part::{Copied, GpuPart, Import, Staged, parts};
 use crate::process;
 use std::path::{Path, PathBuf};
 
-/// The path of this process's file, whether it exists yet or not. `user` is the user who runs the process.
+/// The path of this process's file, whether it exists yet or not. `user` is the user who runs the
+/// process.
 pub fn own_path(segments: &Path, user: u32) -> PathBuf {
     let pid = std::process::id();
     let start = process::look_at(pid).map_or(0, |seen| seen.start);

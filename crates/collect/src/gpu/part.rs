@@ -1,5 +1,5 @@
-//! Turns the file of one process's GPU counts into its part of gpu.csv, copies.csv and staged.csv: rows, exported memory, and counts of what was
-//! lost.
+//! Turns the file of one process's GPU counts into its part of gpu.csv, copies.csv and staged.csv:
+//! rows, exported memory, and counts of what was lost.
 
 use mpisee_profile::gpu::{
     Access, CopyValues, DriverCalls, FileEntry, GpuFile, Handle, RemoteMemory, Values,
@@ -11,7 +11,8 @@ use std::collections::HashMap;
 /// A part of a rank's GPU results, sent as a line of JSON to where the profile is written.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum GpuPart {
-    /// A row; and for memory of another process, the handle by which its owner may have exported it.
+    /// A row; and for memory of another process, the handle by which its owner may have exported
+    /// it.
     Row(GpuRow, Option<Import>),
     /// Memory that the rank made accessible to others.
     Export {

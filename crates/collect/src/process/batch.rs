@@ -1,7 +1,7 @@
 //! The batch job of this process, by the name that users see: `Slurm 4711.0`.
 
-/// `Slurm 4711.0`, as `sacct` names a job and its step; `Slurm 4711_3.0` for a task of an array; `PBS 4711.server`;
-/// `LSF 4711[3]`. `None` outside of any.
+/// `Slurm 4711.0`, as `sacct` names a job and its step; `Slurm 4711_3.0` for a task of an array;
+/// `PBS 4711.server`; `LSF 4711[3]`. `None` outside of any.
 pub fn batch_job() -> Option<String> {
     named(|name| std::env::var(name).ok())
 }

@@ -1,7 +1,7 @@
 //! The socket at which the launcher's standby hears that recording begins.
 //!
-//! Its name is in Linux's abstract name space, so that no file is left whatever ends first. Nobody waits for an answer: a standby that is
-//! gone is not missed.
+//! Its name is in Linux's abstract name space, so that no file is left whatever ends first. Nobody
+//! waits for an answer: a standby that is gone is not missed.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
@@ -68,7 +68,8 @@ pub fn notify(names: &OsStr) {
     }
 }
 
-/// Returns whether somebody listens at the first of those names. The standby ends once it is notified.
+/// Returns whether somebody listens at the first of those names. The standby ends once it is
+/// notified.
 pub fn is_listened_to(names: &OsStr) -> bool {
     let connect = |name: &[u8]| {
         let address = SocketAddr::from_abstract_name(name)?;

@@ -10,8 +10,8 @@ mod cgroup;
 
 pub use cgroup::quota;
 
-/// Threads that ran for less than one in this many of the process's time on cores are helpers, such as those of MPI: they
-/// may have a wider choice of cores than the program, and use none.
+/// Threads that ran for less than one in this many of the process's time on cores are helpers, such
+/// as those of MPI: they may have a wider choice of cores than the program, and use none.
 const PART_OF_HELPER: u64 = 100;
 
 /// CPU use of this process at one moment.
@@ -24,8 +24,8 @@ pub struct Sample {
     threads: Vec<Thread>,
 }
 
-/// Reads what this process has used, in some microseconds and as many for each thread. The threads that do its work are
-/// those that ran `since` an earlier moment.
+/// Reads what this process has used, in some microseconds and as many for each thread. The threads
+/// that do its work are those that ran `since` an earlier moment.
 pub fn read(since: Option<&Sample>) -> Sample {
     let threads = threads();
     let usage = usage();
@@ -80,8 +80,8 @@ pub fn first_thread_times(pid: u32) -> Option<CoreTimes> {
     parse_schedstat(&fs::read_to_string(format!("/proc/{pid}/schedstat")).ok()?)
 }
 
-/// Nanoseconds on a core and without one; the third number, of how often the thread got a core, is 0 where the kernel does
-/// not count, as are the others.
+/// Nanoseconds on a core and without one; the third number, of how often the thread got a core, is
+/// 0 where the kernel does not count, as are the others.
 fn parse_schedstat(text: &str) -> Option<CoreTimes> {
     let numbers: Vec<u64> = text.split_ascii_whitespace().map_while(|word| word.parse().ok()).collect();
     match numbers[..] {
@@ -96,7 +96,8 @@ fn wait_ns(threads: &[Thread]) -> Option<u64> {
     threads.iter().filter_map(|thread| thread.times).map(|times| times.waited_ns).reduce(u64::saturating_add)
 }
 
-/// The CPUs on which the threads may run that do the program's work; those of the calling thread where that is unknown.
+/// The CPUs on which the threads may run that do the program's work; those of the calling thread
+/// where that is unknown.
 fn cpus_of(threads: &[Thread], before: &[Thread]) -> Cpus {
     const CALLING: libc::pid_t = 0;
     let busy = busy(threads, before).into_iter().filter_map(affinity);
@@ -104,7 +105,8 @@ fn cpus_of(threads: &[Thread], before: &[Thread]) -> Cpus {
     cpus.or_else(|| affinity(CALLING)).unwrap_or_default()
 }
 
-/// The threads that ran for a good part of what all of them did, since they were as they are in `before`.
+/// The threads that ran for a good part of what all of them did, since they were as they are in
+/// `before`.
 fn busy(threads: &[Thread], before: &[Thread]) -> Vec<libc::pid_t> {
     let so_far_ns = |thread: &Thread| thread.times.map_or(0, |times| times.ran_ns);
     let ran_ns = |thread: &Thread| {

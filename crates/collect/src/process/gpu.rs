@@ -1,4 +1,5 @@
-//! GPUs as the recorder, the GPU tracer and the agent name them, so that what one writes is found in what another does.
+//! GPUs as the recorder, the GPU tracer and the agent name them, so that what one writes is found
+//! in what another does.
 
 /// NVLinks of a GPU, at most.
 pub const MOST_NVLINKS: u32 = 36;

@@ -39,7 +39,8 @@ const PIECE_BYTES: u64 = SYMBOL_BYTES as u64 * (1 << 15);
 const NAME: &[u8] = b"PMPI_Init";
 
 impl ProgramFile {
-    /// Reads the begin of the file; `None` if it is no program for a processor with the byte order and the words of this one.
+    /// Reads the begin of the file; `None` if it is no program for a processor with the byte order
+    /// and the words of this one.
     pub fn read(file: File) -> Option<ProgramFile> {
         let header = read(&file, 0, HEADER_BYTES as u64).ok()?;
         let is_native = cfg!(target_pointer_width = "64")
@@ -95,7 +96,8 @@ impl ProgramFile {
         Ok(places)
     }
 
-    /// Passes on a part of the file in pieces, with the place of each in it; the end of one is also the begin of the next.
+    /// Passes on a part of the file in pieces, with the place of each in it; the end of one is also
+    /// the begin of the next.
     fn pieces(&self, part: &Range<u64>, shared: u64, mut each: impl FnMut(u64, &[u8])) -> io::Result<()> {
         let mut begin = part.start;
         while begin < part.end {

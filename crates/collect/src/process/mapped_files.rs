@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The files in `maps` of a process, whose folder in `/proc` this is, that may be executed: one that is only read, as by a debugger, is not loaded. A file may come more than
-/// once.
+/// The files in `maps` of a process, whose folder in `/proc` this is, that may be executed: one
+/// that is only read, as by a debugger, is not loaded. A file may come more than once.
 pub fn mapped_files(process: &Path) -> io::Result<Vec<PathBuf>> {
     let maps = std::fs::read(process.join("maps"))?;
     Ok(maps.split(|&byte| byte == b'\n').filter_map(file_of_line).collect())
@@ -19,7 +19,8 @@ fn file_of_line(line: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(&line[begin..])))
 }
 
-/// Returns whether a library of that name is an MPI, and not just a part of one for Fortran, C++ or Java.
+/// Returns whether a library of that name is an MPI, and not just a part of one for Fortran, C++ or
+/// Java.
 pub fn is_mpi(soname: &str) -> bool {
     let stem = soname.split(".so").next().unwrap_or_default();
     // Cray's libraries have the compiler's name in theirs.

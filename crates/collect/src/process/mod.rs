@@ -1,6 +1,7 @@
 //! Process identity: job and liveness.
 //!
-//! MPI is not queried here: the launcher's variables in the environment, or the launcher's own process, identify the job.
+//! MPI is not queried here: the launcher's variables in the environment, or the launcher's own
+//! process, identify the job.
 
 use mpisee_profile::own_process;
 use std::ffi::CString;
@@ -24,13 +25,15 @@ pub use batch::batch_job;
 pub struct Seen {
     /// Its parent.
     pub parent: u32,
-    /// When it was started, in ticks of the kernel since the system was: another process with the number has another.
+    /// When it was started, in ticks of the kernel since the system was: another process with the
+    /// number has another.
     pub start: u64,
     /// True if it is a zombie.
     pub ended: bool,
     /// True if it is stopped, by a signal or a debugger.
     pub stopped: bool,
-    /// True if its first thread is ready to run, or cannot be interrupted, as one that is frozen with its control group.
+    /// True if its first thread is ready to run, or cannot be interrupted, as one that is frozen
+    /// with its control group.
     pub wants_core: bool,
 }
 
@@ -39,13 +42,14 @@ pub fn look_at(pid: u32) -> Option<Seen> {
     parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Returns whether the process with that number, which was started at `start` as [`Seen::start`] has it, runs, as far as it can be seen
-/// from here.
+/// Returns whether the process with that number, which was started at `start` as [`Seen::start`]
+/// has it, runs, as far as it can be seen from here.
 pub fn runs(pid: u32, start: u64) -> bool {
     look_at(pid).is_some_and(|seen| !seen.ended && seen.start == start)
 }
 
-/// From `/proc/PID/stat` (proc(5)). The second field is the program's name in parentheses, with any bytes in it.
+/// From `/proc/PID/stat` (proc(5)). The second field is the program's name in parentheses, with any
+/// bytes in it.
 fn parse_stat(stat: &[u8]) -> Option<Seen> {
     let end_of_name = stat.iter().rposition(|&byte| byte == b')')?;
     let rest = String::from_utf8_lossy(&stat[end_of_name + 1..]).into_owned();
@@ -66,13 +70,14 @@ pub fn boot() -> u64 {
     std::fs::read("/proc/sys/kernel/random/boot_id").map_or(0, |id| hash([id.as_slice()]))
 }
 
-/// The number of this process's PID namespace, pid_namespaces(7): a container may have its own. 0 if it is unknown.
+/// The number of this process's PID namespace, pid_namespaces(7): a container may have its own. 0
+/// if it is unknown.
 pub fn namespace() -> u64 {
     std::fs::metadata(own_process::folder().join("ns/pid")).map_or(0, |file| file.ino())
 }
 
-/// Variables that launchers with PMIx, as Open MPI's, set for all processes of a job: its number, and the address of
-/// the launcher, since numbers are reused.
+/// Variables that launchers with PMIx, as Open MPI's, set for all processes of a job: its number,
+/// and the address of the launcher, since numbers are reused.
 const PMIX: [&str; 3] = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"];
 /// The same by Slurm, which sets its PMI-2 job in one variable.
 const SLURM_PMI: [&str; 1] = ["PMI_JOBID"];
@@ -81,12 +86,13 @@ const SLURM: [&str; 2] = ["SLURM_JOB_ID", "SLURM_STEP_ID"];
 /// Variables in which launchers report the process's rank.
 const RANKS: [&str; 3] = ["PMI_RANK", "PMIX_RANK", "SLURM_PROCID"];
 
-/// Options of Hydra's proxy on a node: the address of the launcher, and the number of the world. MPICH's launcher sets
-/// no such variables for the ranks; the number of the port may be reused.
+/// Options of Hydra's proxy on a node: the address of the launcher, and the number of the world.
+/// MPICH's launcher sets no such variables for the ranks; the number of the port may be reused.
 const HYDRA: [&str; 2] = ["--control-port", "--pgid"];
 
-/// A number shared by the processes of this world on all nodes, and by no others: a hash of the launcher's variables,
-/// or of the command line of its proxy on the node, else of the process that started the ranks of the node.
+/// A number shared by the processes of this world on all nodes, and by no others: a hash of the
+/// launcher's variables, or of the command line of its proxy on the node, else of the process that
+/// started the ranks of the node.
 pub fn job(world_size: u32) -> u64 {
     if world_size == 1 {
         return process_hash("itself", std::process::id());
@@ -109,8 +115,8 @@ pub fn job(world_size: u32) -> u64 {
     run.unwrap_or_else(|| started_by(launcher, &attempt))
 }
 
-/// The number of the job for which a launcher has started this process, before the size of the world is known; without a launcher, that of a
-/// world of this process.
+/// The number of the job for which a launcher has started this process, before the size of the
+/// world is known; without a launcher, that of a world of this process.
 pub fn job_to_launch() -> u64 {
     let names = ["OMPI_COMM_WORLD_RANK"].into_iter().chain(RANKS);
     let is_launched = names.into_iter().any(|name| std::env::var_os(name).is_some());
@@ -133,13 +139,15 @@ fn hydra(command: &[u8]) -> Option<u64> {
     Some(hash([b"hydra".as_slice(), place?, world?]))
 }
 
-/// Returns whether this process prints messages for the job: true on rank 0, and if the launcher does not report a rank.
+/// Returns whether this process prints messages for the job: true on rank 0, and if the launcher
+/// does not report a rank.
 pub fn speaks() -> bool {
     is_first(|name| std::env::var(name).ok())
 }
 
 fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
-    // Within a job of Slurm, every process that Open MPI's launcher or torchrun starts on a node inherits its rank.
+    // Within a job of Slurm, every process that Open MPI's launcher or torchrun starts on a node
+    // inherits its rank.
     let of_torchrun = || variable(STATED[0]).filter(|_| variable(LOCAL_RANK).is_some());
     let of_others = || RANKS.into_iter().find_map(&variable);
     let rank = variable("OMPI_COMM_WORLD_RANK").or_else(of_torchrun).or_else(of_others);
@@ -149,8 +157,9 @@ fn is_first(variable: impl Fn(&str) -> Option<String>) -> bool {
 /// Variables in which launchers report the number of ranks of a process's world on its node.
 const LOCAL_SIZES: [&str; 3] = ["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "PALS_LOCAL_SIZE"];
 
-/// Variables in which launchers report the process's rank, and the number of ranks, to any program: torchrun, which launchers of MPI may
-/// start, and these. The third one is set as well: the script of a batch job has Slurm's, too, and is no task of a step.
+/// Variables in which launchers report the process's rank, and the number of ranks, to any program:
+/// torchrun, which launchers of MPI may start, and these. The third one is set as well: the script
+/// of a batch job has Slurm's, too, and is no task of a step.
 const LAUNCHED: [[&str; 3]; 4] = [
     [STATED[0], STATED[1], LOCAL_RANK],
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
@@ -161,7 +170,8 @@ const LAUNCHED: [[&str; 3]; 4] = [
 /// Rank and number of ranks as PyTorch reads them: torchrun sets them, and so may a user.
 const STATED: [&str; 2] = ["RANK", "WORLD_SIZE"];
 
-/// More processes than a launcher has, of which readers of segments would take the list for a broken one.
+/// More processes than a launcher has, of which readers of segments would take the list for a
+/// broken one.
 const MOST_LAUNCHED: u32 = 1 << 24;
 
 /// The variable in which torchrun counts how often it has started the processes anew.
@@ -173,14 +183,16 @@ const LOCAL_RANK: &str = "LOCAL_RANK";
 /// The variable in which torchrun reports how many processes it has started on the node.
 const LOCAL_WORLD_SIZE: &str = "LOCAL_WORLD_SIZE";
 
-/// Returns whether torchrun started the process, or what sets its variables, and no launcher of an MPI.
+/// Returns whether torchrun started the process, or what sets its variables, and no launcher of an
+/// MPI.
 pub fn is_of_torchrun() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some();
     let of_mpi = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"];
     STATED.into_iter().chain([LOCAL_RANK]).all(is_set) && !of_mpi.into_iter().any(is_set)
 }
 
-/// Returns whether this process is one that torchrun started itself, and none that such a one started.
+/// Returns whether this process is one that torchrun started itself, and none that such a one
+/// started.
 pub fn is_child_of_torchrun() -> bool {
     is_of_torchrun() && !RankEnvironment::own().is_of(std::os::unix::process::parent_id())
 }
@@ -211,7 +223,8 @@ fn rank_in(variable: impl Fn(&str) -> Option<String>, rank: &str, size: &str) ->
     (rank < size && size <= MOST_LAUNCHED).then_some((rank, size))
 }
 
-/// Returns whether a job of that many processes without MPI has some on other nodes, as its launcher reports; `None` if it does not.
+/// Returns whether a job of that many processes without MPI has some on other nodes, as its
+/// launcher reports; `None` if it does not.
 pub fn is_on_several_nodes(size: u32) -> Option<bool> {
     let number = |name: &str| std::env::var(name).ok()?.trim().parse::<u32>().ok();
     let local_size = [LOCAL_WORLD_SIZE].into_iter().chain(LOCAL_SIZES).find_map(number);
@@ -222,14 +235,16 @@ pub fn is_on_several_nodes(size: u32) -> Option<bool> {
 /// The variable in which Slurm reports the number of nodes of a step.
 const SLURM_NODES: &str = "SLURM_STEP_NUM_NODES";
 
-/// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of the own node in that list.
+/// Variables in which Slurm reports the tasks on each node of a step, `2(x3),1`, and the number of
+/// the own node in that list.
 const SLURM_TASKS: [&str; 2] = ["SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"];
 
 /// The begin of the command of the process that starts the tasks of a step of Slurm on a node.
 const SLURM_DAEMON: &[u8] = b"slurmstepd";
 
-/// Ranks of the own world on this node, as the launcher reports. `None` if it does not, or where it cannot be seen from here,
-/// as from a container: then other ranks of the node may be out of sight as well.
+/// Ranks of the own world on this node, as the launcher reports. `None` if it does not, or where it
+/// cannot be seen from here, as from a container: then other ranks of the node may be out of sight
+/// as well.
 pub fn local_size() -> Option<u32> {
     let variable = |name: &str| std::env::var(name).ok();
     let launcher = launcher();
@@ -260,8 +275,8 @@ fn tasks_on(list: &str, node: usize) -> Option<u32> {
     })?
 }
 
-/// The process that started the ranks of this node: the nearest ancestor without the variables of this rank, which
-/// scripts around the program have.
+/// The process that started the ranks of this node: the nearest ancestor without the variables of
+/// this rank, which scripts around the program have.
 fn launcher() -> u32 {
     let own = RankEnvironment::own();
     const MOST_STEPS: u32 = 16;
@@ -295,8 +310,9 @@ impl RankEnvironment {
     }
 }
 
-/// Returns whether a process with that environment and command is one of the rank with the variables `own`. Where launchers start
-/// each other, the inner one has a rank from the outer one, and its ranks inherit the variables that it does not set itself.
+/// Returns whether a process with that environment and command is one of the rank with the
+/// variables `own`. Where launchers start each other, the inner one has a rank from the outer one,
+/// and its ranks inherit the variables that it does not set itself.
 fn is_of_rank(own: &[(&str, Vec<u8>)], environment: &[u8], command: impl FnOnce() -> Vec<u8>) -> bool {
     let mut all = own.iter();
     !own.is_empty()
@@ -323,11 +339,13 @@ fn value_in<'e>(environment: &'e [u8], name: &str) -> Option<&'e [u8]> {
 /// The kind of file systems in memory, see [`file_system`].
 pub const TMPFS: u64 = 0x0102_1994;
 
-/// The kind of the file system on which a folder is, by the numbers of statfs(2); `None` where it is not known.
+/// The kind of the file system on which a folder is, by the numbers of statfs(2); `None` where it
+/// is not known.
 pub fn file_system(folder: &Path) -> Option<u64> {
     let name = CString::new(folder.as_os_str().as_bytes()).ok()?;
     let mut about = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the name ends in a zero, and the place is valid for writing; all zeros are a valid value if nothing is written.
+    // SAFETY: the name ends in a zero, and the place is valid for writing; all zeros are a valid
+    // value if nothing is written.
     let (code, about) = unsafe { (libc::statfs(name.as_ptr(), about.as_mut_ptr()), about.assume_init()) };
     (code == 0).then_some(about.f_type as u64 & 0xffff_ffff)
 }
@@ -343,13 +361,15 @@ pub fn host_number(name: impl Iterator<Item = u8>) -> u64 {
     hash([name.as_slice()]).max(1)
 }
 
-/// FNV-1a of 64 bits (G. Fowler, L. C. Noll, K.-P. Vo), each part ended by a byte that is in no text.
+/// FNV-1a of 64 bits (G. Fowler, L. C. Noll, K.-P. Vo), each part ended by a byte that is in no
+/// text.
 fn hash<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> u64 {
     let bytes = parts.into_iter().flat_map(|part| part.iter().copied().chain([0xff]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// Lets this process have as many descriptors as the system allows, 65,536 at most; returns how many.
+/// Lets this process have as many descriptors as the system allows, 65,536 at most; returns how
+/// many.
 pub fn raise_descriptor_limit() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
     // SAFETY: the place for the limit is valid, in both calls.

@@ -1,6 +1,8 @@
-//! Where devices are in a node: the PCI tree, NUMA nodes and network adapters, as `/sys` shows them.
+//! Where devices are in a node: the PCI tree, NUMA nodes and network adapters, as `/sys` shows
+//! them.
 //!
-//! Everything may be unknown: `/sys` may be closed, as in containers, and firmware may not say which NUMA node a bridge is of.
+//! Everything may be unknown: `/sys` may be closed, as in containers, and firmware may not say
+//! which NUMA node a bridge is of.
 
 use mpisee_profile::rows::{Cpus, NicRow};
 use std::fs;
@@ -32,7 +34,8 @@ pub fn place(sys: &Path, address: &str) -> PciLocation {
     }
 }
 
-/// The network adapters on PCI, in the order of their names; a part of them where there are very many.
+/// The network adapters on PCI, in the order of their names; a part of them where there are very
+/// many.
 pub fn nics(sys: &Path) -> Vec<NicRow> {
     let mut rows = Vec::new();
     for class in CLASSES {
@@ -135,7 +138,8 @@ fn text(file: &Path) -> Option<String> {
     Some(fs::read_to_string(file).ok()?.trim().to_owned())
 }
 
-/// How two devices are connected by PCIe, as `nvidia-smi topo` calls it; empty if that is unknown. `paths` are the ways to them.
+/// How two devices are connected by PCIe, as `nvidia-smi topo` calls it; empty if that is unknown.
+/// `paths` are the ways to them.
 pub fn connection(paths: [&str; 2], numa_nodes: [Option<u32>; 2]) -> &'static str {
     let [one, other] = paths.map(|path| path.split('/').collect::<Vec<_>>());
     if paths.iter().any(|path| path.is_empty()) {
@@ -161,7 +165,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A node with two sockets: below the first a switch with a GPU and an adapter, and another GPU behind a second switch.
+    /// A node with two sockets: below the first a switch with a GPU and an adapter, and another GPU
+    /// behind a second switch.
     fn node() -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let device = |path: &str, numa_node: &str, cpus: &str| {

@@ -44,7 +44,8 @@ pub fn comms(
     rows
 }
 
-/// The communicators of which an intercommunicator was made, as far as this process has them: its local one.
+/// The communicators of which an intercommunicator was made, as far as this process has them: its
+/// local one.
 fn between(created: &Created, names: &[String]) -> String {
     let Some(own) = created.local.and_then(|local| names.get(local.index())) else { return String::new() };
     match &created.remote {
@@ -53,8 +54,8 @@ fn between(created: &Created, names: &[String]) -> String {
     }
 }
 
-/// The number of communicators in the row, and whether all were freed. Those with changing members are each reported by
-/// one process.
+/// The number of communicators in the row, and whether all were freed. Those with changing members
+/// are each reported by one process.
 fn number_and_freed(snapshot: &Snapshot, communicator: &Communicator) -> (u64, bool) {
     let Some(kind) = communicator.shared_row else { return (1, communicator.freed) };
     let values =
@@ -115,14 +116,16 @@ pub(crate) fn memberships(snapshot: &Snapshot, absent: &RankSet) -> Vec<Membersh
     snapshot.communicators.iter().zip(names(snapshot)).map(membership).collect()
 }
 
-/// Returns whether every member reports the communicator, and [`merge`] makes one row of the reports: those that
-/// each process has for itself, those of which a process has only its own degrees, those that stand for
-/// communicators of changing members, and those of which no member has a list, as of NCCL: each says that itself is in it.
+/// Returns whether every member reports the communicator, and [`merge`] makes one row of the
+/// reports: those that each process has for itself, those of which a process has only its own
+/// degrees, those that stand for communicators of changing members, and those of which no member
+/// has a list, as of NCCL: each says that itself is in it.
 pub fn is_merged(row: &CommRow) -> bool {
     row.members.has_elided() || !row.between.is_empty() || is_reported_by_all(&row.comm, &row.topology)
 }
 
-/// Returns whether every member reports a communicator of that name and topology, whatever its members.
+/// Returns whether every member reports a communicator of that name and topology, whatever its
+/// members.
 pub fn is_reported_by_all(name: &str, topology: &str) -> bool {
     is_one_per_process(name)
         || is_of_changing_members(name)

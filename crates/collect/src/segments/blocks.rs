@@ -24,7 +24,8 @@ impl Blocks {
     fn read(&self, block: usize) -> Vec<u64> {
         const BYTES: usize = WORDS_OF_BLOCK * size_of::<u64>();
         let mut bytes = [0; BYTES];
-        // A file that is cut off or cannot be read has zeros there, and the reader fails at a chunk without words.
+        // A file that is cut off or cannot be read has zeros there, and the reader fails at a chunk
+        // without words.
         let read = self.file.read_at(&mut bytes, (block * BYTES) as u64).unwrap_or(0);
         words_of(&bytes[..read])
     }

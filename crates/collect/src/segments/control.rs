@@ -1,4 +1,5 @@
-//! The segment of a running process in which a request is stored, see [`mpisee_profile::segment::switch_request`].
+//! The segment of a running process in which a request is stored, see
+//! [`mpisee_profile::segment::switch_request`].
 
 use super::{Mapped, Segment};
 use anyhow::{Context, Result};
@@ -38,10 +39,12 @@ impl SegmentControl {
         Ok(SegmentControl { file, words })
     }
 
-    /// Takes the segment for itself, until it is dropped; false if another holds it. Only the segment's user can open it to write, so that no
-    /// other user can hold it. The library's own lock, by `flock`, is another one.
+    /// Takes the segment for itself, until it is dropped; false if another holds it. Only the
+    /// segment's user can open it to write, so that no other user can hold it. The library's own
+    /// lock, by `flock`, is another one.
     pub fn hold(&self) -> bool {
-        // SAFETY: zeros are valid for numbers; the lock of an open file needs a process of 0, and one of the whole file begins at 0.
+        // SAFETY: zeros are valid for numbers; the lock of an open file needs a process of 0, and
+        // one of the whole file begins at 0.
         let mut lock: libc::flock = unsafe { std::mem::zeroed() };
         lock.l_type = libc::F_WRLCK as libc::c_short;
         lock.l_whence = libc::SEEK_SET as libc::c_short;
@@ -73,7 +76,8 @@ impl SegmentControl {
         Ok(self.word(offset_of!(Header, followed_switch_request))?.load(Ordering::Acquire))
     }
 
-    /// Asks the process to read MPI's variables; false if it has not done so since it was asked last.
+    /// Asks the process to read MPI's variables; false if it has not done so since it was asked
+    /// last.
     pub fn ask_for_variables(&self) -> Result<bool> {
         let asked = self.word(offset_of!(Header, variables_asked))?;
         let read = self.word(offset_of!(Header, variables_read))?.load(Ordering::Acquire);
@@ -84,8 +88,8 @@ impl SegmentControl {
         Ok(is_new)
     }
 
-    /// Marks the slot of a thread's call in progress, at that byte of the file, if the thread is in no call. A thread whose call ends or begins
-    /// meanwhile overwrites the mark.
+    /// Marks the slot of a thread's call in progress, at that byte of the file, if the thread is in
+    /// no call. A thread whose call ends or begins meanwhile overwrites the mark.
     pub fn mark(&mut self, slot: usize) -> Result<Mark> {
         self.reach(slot + SLOT_BYTES)?;
         let value = |which: usize| slot + offset_of!(Slot, values) + which * size_of::<u64>();
@@ -93,7 +97,8 @@ impl SegmentControl {
         match self.word(value(active_call::CALL))?.compare_exchange(NOWHERE, ASKED, relaxed, relaxed) {
             Ok(_) | Err(ASKED) => Ok(Mark::Set),
             Err(word) => {
-                // It looks for requests after a call that it measures. Where it does not stay in its call, it overwrites the word.
+                // It looks for requests after a call that it measures. Where it does not stay in
+                // its call, it overwrites the word.
                 let sampling = self.word(value(active_call::SAMPLING))?;
                 let left = sampling.load(relaxed);
                 if let Some(soon) = countdown::hastened(left) {

@@ -1,5 +1,6 @@
-//! The current calls of ranks: those in which they are, or were when they ended, each with its communicator. Ranks in
-//! the same call are put together, for `top` and for `ended_in` of `run.json`.
+//! The current calls of ranks: those in which they are, or were when they ended, each with its
+//! communicator. Ranks in the same call are put together, for `top` and for `ended_in` of
+//! `run.json`.
 
 use super::{Clock, With};
 use mpisee_profile::segment::Snapshot;
@@ -16,12 +17,14 @@ pub struct CurrentCall {
     pub call: CurrentFunction,
     /// The number of its communicator in the process, and the name; `None` where it is not known.
     pub comm: Option<(CommId, String)>,
-    /// Its number among the rank's calls of the operation on the communicator, from 1; of a collective the same on all members.
-    /// `None` where they cannot be counted.
+    /// Its number among the rank's calls of the operation on the communicator, from 1; of a
+    /// collective the same on all members. `None` where they cannot be counted.
     pub number: Option<u64>,
-    /// With whom it communicates; `None` where that is not known, or all members of the communicator do.
+    /// With whom it communicates; `None` where that is not known, or all members of the
+    /// communicator do.
     pub with: Option<With>,
-    /// When the rank entered it, on the clock of its process: two calls of a thread do not begin at the same tick.
+    /// When the rank entered it, on the clock of its process: two calls of a thread do not begin at
+    /// the same tick.
     pub since: Ticks,
     /// Seconds since then.
     pub for_s: f64,
@@ -32,16 +35,18 @@ pub struct CurrentCall {
 /// Where in the program a call is made, as far as somebody has looked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallLocation {
-    /// Its call stack as functions with their lines, the innermost first; empty if nobody has looked.
+    /// Its call stack as functions with their lines, the innermost first; empty if nobody has
+    /// looked.
     pub stack: Vec<String>,
-    /// The frame of `stack` that stands for it, counted from 0: the first one outside of libraries that call MPI for programs.
+    /// The frame of `stack` that stands for it, counted from 0: the first one outside of libraries
+    /// that call MPI for programs.
     pub outside: usize,
     /// Its call site; `None` if nobody has looked.
     pub site: Option<SiteId>,
 }
 
-/// The current calls of a process's threads, that of the longest stay first. `names` are those of its communicators.
-/// `place` says where in the program one is made.
+/// The current calls of a process's threads, that of the longest stay first. `names` are those of
+/// its communicators. `place` says where in the program one is made.
 pub fn of_snapshot(
     snapshot: &Snapshot,
     names: &[String],
@@ -62,7 +67,8 @@ pub fn of_snapshot(
     calls
 }
 
-/// The number of the current call: completed calls plus one; `None` if recording was off at some time.
+/// The number of the current call: completed calls plus one; `None` if recording was off at some
+/// time.
 fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
     let (CurrentFunction::Operation(operation), Some(communicator), false) =
         (active.call, active.communicator, snapshot.recording_was_off)
@@ -78,8 +84,8 @@ fn number_of(snapshot: &Snapshot, active: &ActiveCall) -> Option<u64> {
     Some(counts.fold(0u64, |sum, (_, values)| sum.wrapping_add(values[CALLS])).wrapping_add(1))
 }
 
-/// Returns whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does
-/// so without a request.
+/// Returns whether every member of the communicator makes the call, in the same order as the others
+/// (MPI 4.1, 6.1), and does so without a request.
 pub fn is_collective(call: CurrentFunction) -> bool {
     let CurrentFunction::Operation(operation) = call else { return call == CurrentFunction::Finalize };
     operation.is_collective()
@@ -110,9 +116,10 @@ fn same(current: &CurrentCall) -> Same<'_> {
     (current.call, name, number, &current.place)
 }
 
-/// Groups ranks in the same call, those of the longest stay first; those in no call come last. A rank with several
-/// threads in calls is in several groups. Only collectives are distinguished by number. Calls that are made in different places of the
-/// program are apart, where these are known; those with different partners are, if they are few.
+/// Groups ranks in the same call, those of the longest stay first; those in no call come last. A
+/// rank with several threads in calls is in several groups. Only collectives are distinguished by
+/// number. Calls that are made in different places of the program are apart, where these are known;
+/// those with different partners are, if they are few.
 pub fn collected<'p>(
     ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
 ) -> Vec<Collected> {

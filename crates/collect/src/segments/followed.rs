@@ -1,7 +1,9 @@
-//! Following the counters of a running process: each reading costs little more than a look at each counter in use.
+//! Following the counters of a running process: each reading costs little more than a look at each
+//! counter in use.
 //!
-//! The file stays open and mapped, so that its last state can be read after the program has removed it. A counter is read once, and not until two
-//! readings agree: a call that ends meanwhile may be in one of its sums now and in the others at the next reading.
+//! The file stays open and mapped, so that its last state can be read after the program has removed
+//! it. A counter is read once, and not until two readings agree: a call that ends meanwhile may be
+//! in one of its sums now and in the others at the next reading.
 
 use super::live::Clock;
 use super::{Mapped, Segment, identity, limits_of, open};
@@ -165,7 +167,8 @@ fn now(word: &AtomicU64) -> u64 {
 }
 
 impl Followed {
-    /// Opens the segment of a running process. Nothing is counted before the first [`Followed::update`].
+    /// Opens the segment of a running process. Nothing is counted before the first
+    /// [`Followed::update`].
     pub fn new(segment: &Segment) -> Result<Followed> {
         let (file, metadata) = open(&segment.path, segment.user)?;
         if identity(&metadata) != segment.identity {
@@ -227,7 +230,8 @@ impl Followed {
         self.is_off
     }
 
-    /// Where in the file the slots of the threads' calls in progress are, as far as the last reading has found them.
+    /// Where in the file the slots of the threads' calls in progress are, as far as the last
+    /// reading has found them.
     pub fn active_calls(&self) -> Vec<usize> {
         let slots = self.chunks.iter().flat_map(|chunk| {
             let places = chunk.places.iter().enumerate().filter(|(_, place)| **place == SlotRow::Active);
@@ -236,7 +240,8 @@ impl Followed {
         slots.collect()
     }
 
-    /// Reads the counters: the sums of each row into `sums`. Of a process that `has_ended` no call goes on.
+    /// Reads the counters: the sums of each row into `sums`. Of a process that `has_ended` no call
+    /// goes on.
     ///
     /// PERF: who reads many processes gives the same vector to each, which then stays in the cache.
     pub fn update(&mut self, has_ended: bool, sums: &mut Vec<CallSums>) -> Result<()> {

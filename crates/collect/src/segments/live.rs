@@ -7,8 +7,8 @@ use mpisee_profile::{Ticks, tsc};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// A file that was read twice: a slot that is equal in both readings is consistent, any other is read again. The file
-/// is not mapped, since truncating a mapped file would kill the reader.
+/// A file that was read twice: a slot that is equal in both readings is consistent, any other is
+/// read again. The file is not mapped, since truncating a mapped file would kill the reader.
 pub struct Twice<'f> {
     pub file: &'f File,
     pub first: Vec<u64>,
@@ -58,13 +58,15 @@ impl Clock {
         let stated = process.ns_per_tick();
         let passed = ticks.signed_since(process.start_ticks) as f64;
         let measured = monotonic_ns.wrapping_sub(process.start_monotonic_ns) as i64 as f64 / passed;
-        // In another namespace of times the monotonic clock is another; what the process found at its begin is close.
+        // In another namespace of times the monotonic clock is another; what the process found at
+        // its begin is close.
         const CLOSE: f64 = 0.05;
         let is_close = passed > 0.0 && (measured / stated - 1.0).abs() < CLOSE;
         Clock { ticks, seconds_per_tick: 1e-9 * if is_close { measured } else { stated } }
     }
 
-    /// The clock of a process that ended, as far as it is known; `ticks` is the moment up to which times are counted.
+    /// The clock of a process that ended, as far as it is known; `ticks` is the moment up to which
+    /// times are counted.
     pub fn of_ended(process: &Snapshot, ticks: Ticks) -> Clock {
         Clock { ticks, seconds_per_tick: 1e-9 * process.ns_per_tick() }
     }

@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicU64;
 
 /// The words of a segment's file, which its process changes meanwhile.
 ///
-/// Its process never truncates the file. Who reads again and again calls [`Mapped::check`] before each reading: to read what somebody else has cut
-/// off would end the reader by SIGBUS, and no rank.
+/// Its process never truncates the file. Who reads again and again calls [`Mapped::check`] before
+/// each reading: to read what somebody else has cut off would end the reader by SIGBUS, and no
+/// rank.
 pub struct Mapped {
     base: NonNull<AtomicU64>,
     bytes: usize,
@@ -19,7 +20,8 @@ pub struct Mapped {
 unsafe impl Send for Mapped {}
 
 impl Mapped {
-    /// Maps the whole file, which has `least` bytes at least; to write it, the file must be open for that.
+    /// Maps the whole file, which has `least` bytes at least; to write it, the file must be open
+    /// for that.
     pub fn new(file: &File, least: usize, to_write: bool) -> Result<Mapped> {
         let bytes = length(file)?;
         if bytes < least.max(size_of::<u64>()) {
@@ -48,8 +50,8 @@ impl Mapped {
 
     /// All words.
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the mapping begins at a page, has as many words, and lives as long as this; its process and this one access them by atomic
-        // operations alone.
+        // SAFETY: the mapping begins at a page, has as many words, and lives as long as this; its
+        // process and this one access them by atomic operations alone.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr(), self.bytes / size_of::<u64>()) }
     }
 

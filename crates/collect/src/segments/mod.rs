@@ -104,7 +104,8 @@ pub fn directory() -> Result<PathBuf> {
 }
 
 impl SegmentScan {
-    /// Adds what another directory has. Of a segment that is in both, by a copy or another name, the first counts.
+    /// Adds what another directory has. Of a segment that is in both, by a copy or another name,
+    /// the first counts.
     pub fn add(&mut self, other: SegmentScan) {
         let process = |segment: &Segment| {
             let header = &segment.header;
@@ -122,7 +123,8 @@ pub fn own_user() -> Result<u32> {
     Ok(std::fs::metadata("/proc/self").context("cannot look at '/proc/self'")?.uid())
 }
 
-/// The segments of a user. Processes in other containers are not visible; `others_ended` says that they have ended.
+/// The segments of a user. Processes in other containers are not visible; `others_ended` says that
+/// they have ended.
 pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<SegmentScan> {
     let cannot = || format!("cannot read '{}'", directory.display());
     let mut found = SegmentScan::default();
@@ -152,7 +154,8 @@ pub fn find(directory: &Path, user: u32, others_ended: bool) -> Result<SegmentSc
     Ok(found)
 }
 
-/// Files of GPU tracers in a directory whose processes have ended and left no segment, as helpers that were killed.
+/// Files of GPU tracers in a directory whose processes have ended and left no segment, as helpers
+/// that were killed.
 pub fn without_segment(directory: &Path, user: u32) -> Vec<PathBuf> {
     let names = || {
         let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -169,8 +172,8 @@ pub fn without_segment(directory: &Path, user: u32) -> Vec<PathBuf> {
     names().filter(is_left).map(|name| directory.join(name)).collect()
 }
 
-/// When the program that a process runs began to record, by process: one that calls `exec` stays the same process, and leaves the segment
-/// of what it ran before.
+/// When the program that a process runs began to record, by process: one that calls `exec` stays
+/// the same process, and leaves the segment of what it ran before.
 pub(crate) type Began = HashMap<(u32, u64), u64>;
 
 /// The latest begin of each process of this machine and namespace.
@@ -268,7 +271,8 @@ pub(crate) fn header_of(path: &Path, user: u32) -> Result<HeaderRead> {
     Ok(HeaderRead { header, used, metadata })
 }
 
-/// Opens a file that is the user's alone. Neither follows a link nor waits for the other end of a pipe.
+/// Opens a file that is the user's alone. Neither follows a link nor waits for the other end of a
+/// pipe.
 fn open(path: &Path, user: u32) -> Result<(File, Metadata)> {
     open_by(OpenOptions::new().read(true), path, user)
 }
@@ -333,7 +337,8 @@ fn find_copy(header: &Snapshot, user: u32) -> Option<(PathBuf, HeaderRead)> {
 
 /// Limits of the counts until now of a process with that header and number of threads.
 ///
-/// Clocks of other nodes may be wrong, and those of this one may have been set meanwhile: there is a day of slack.
+/// Clocks of other nodes may be wrong, and those of this one may have been set meanwhile: there is
+/// a day of slack.
 pub fn limits_of(header: &Snapshot, threads: usize) -> CountLimits {
     const SLACK_NS: u64 = 86_400 * 1_000_000_000;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
@@ -356,7 +361,8 @@ fn new_file() -> OpenOptions {
     options
 }
 
-/// Saves a complete copy of this process's segment, part of which is not in its file; returns the path.
+/// Saves a complete copy of this process's segment, part of which is not in its file; returns the
+/// path.
 pub fn save_copy(segment: &impl Source) -> Result<PathBuf> {
     let (header, _) = Snapshot::read_header(segment)?;
     let bytes = whole((0..segment.words()).map(|index| segment.word(index)).collect());
@@ -414,7 +420,8 @@ impl Segment {
         Ok(words)
     }
 
-    /// Copies it to another folder as one of the job with that number, with the counts of its GPU kernels.
+    /// Copies it to another folder as one of the job with that number, with the counts of its GPU
+    /// kernels.
     pub(crate) fn save_as_part(&self, folder: &Path, job: u64) -> Result<()> {
         let mut words = self.words()?;
         words[offset_of!(Header, job) / 8] = job;
@@ -446,7 +453,8 @@ impl Segment {
         Ok(snapshot)
     }
 
-    /// The rows that its rank has left for who writes the profile; `None` if it left none, or not all of them.
+    /// The rows that its rank has left for who writes the profile; `None` if it left none, or not
+    /// all of them.
     pub fn left_rows(&self) -> Option<LeftRows> {
         let path = left_rows::path(&self.path);
         let (file, _) = open(&path, self.user).ok()?;
@@ -491,7 +499,8 @@ impl Segment {
         Ok(snapshot)
     }
 
-    /// Opens the file to store a request in it, see [`mpisee_profile::segment::switch_request`]. Its process must run.
+    /// Opens the file to store a request in it, see [`mpisee_profile::segment::switch_request`].
+    /// Its process must run.
     pub fn open_to_ask(&self) -> Result<File> {
         let (file, metadata) = open_by(OpenOptions::new().read(true).write(true), &self.path, self.user)?;
         if identity(&metadata) != self.identity {

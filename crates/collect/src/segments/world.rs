@@ -10,8 +10,8 @@ pub struct WorldSegments {
     by_rank: BTreeMap<WorldRank, Segment>,
 }
 
-/// Groups segments into worlds, in the order in which these began. If two segments have the same job and rank, the
-/// later one begins another world, since launchers reuse the numbers of jobs.
+/// Groups segments into worlds, in the order in which these began. If two segments have the same
+/// job and rank, the later one begins another world, since launchers reuse the numbers of jobs.
 pub fn worlds(mut segments: Vec<Segment>) -> Vec<WorldSegments> {
     segments.sort_by_key(|segment| {
         let header = &segment.header;
@@ -69,8 +69,8 @@ impl WorldSegments {
     }
 }
 
-/// The ranks below `size` that are not among `present`, ascending; found without walking them all, since the size may be
-/// a wrong one.
+/// The ranks below `size` that are not among `present`, ascending; found without walking them all,
+/// since the size may be a wrong one.
 pub fn missing(size: u32, present: impl IntoIterator<Item = WorldRank>) -> RankSet {
     let mut gaps = Vec::new();
     let mut expected = 0;

@@ -1,4 +1,5 @@
-//! Messages between ranks while they collect a profile: in the format of postcard, after the version of the sender.
+//! Messages between ranks while they collect a profile: in the format of postcard, after the
+//! version of the sender.
 
 pub mod pieces;
 mod rank_summary;
@@ -28,7 +29,8 @@ pub trait Message: Serialize + DeserializeOwned {
     fn encode(&self) -> Vec<u8> {
         let mut head = Vec::from([VERSION]);
         head.extend(Operation::fingerprint().to_le_bytes());
-        // Nothing of a message is without a form in bytes, and memory ends the program where it is not to be had.
+        // Nothing of a message is without a form in bytes, and memory ends the program where it is
+        // not to be had.
         postcard::to_extend(self, head).unwrap_or_default()
     }
 

@@ -1,4 +1,5 @@
-//! Rows between ranks: the text of the tables in pieces of bounded size, which ranks in between hand on as they are.
+//! Rows between ranks: the text of the tables in pieces of bounded size, which ranks in between
+//! hand on as they are.
 
 use super::Ranks;
 use serde::{Deserialize, Serialize, Serializer};
@@ -79,7 +80,8 @@ impl RankTable {
 
 /// The most bytes of a piece.
 pub const PIECE: usize = 1 << 16;
-/// The most bytes of a frame beside its text: kind, table, whether more of it follows, and the length.
+/// The most bytes of a frame beside its text: kind, table, whether more of it follows, and the
+/// length.
 const FRAME_HEADER: usize = 6;
 
 /// A part of a piece.

@@ -1,7 +1,8 @@
 //! Cancellation of threads (`pthread_cancel`), which is not to take place in the library.
 //!
-//! Many functions of the C library that work on files are points where a thread that was cancelled ends, by unwinding its stack. A program
-//! may cancel a thread that polls by `MPI_Iprobe`, where MPI has no such point; and unwinding that comes to [`std::panic::catch_unwind`] ends the
+//! Many functions of the C library that work on files are points where a thread that was cancelled
+//! ends, by unwinding its stack. A program may cancel a thread that polls by `MPI_Iprobe`, where
+//! MPI has no such point; and unwinding that comes to [`std::panic::catch_unwind`] ends the
 //! program.
 
 use std::ffi::c_int;
@@ -29,7 +30,8 @@ pub fn hold() -> Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: the state is that of before; nobody asks for the one that it replaces, for which the C libraries of Linux allow null.
+        // SAFETY: the state is that of before; nobody asks for the one that it replaces, for which
+        // the C libraries of Linux allow null.
         unsafe { pthread_setcancelstate(self.before, ptr::null_mut()) };
     }
 }

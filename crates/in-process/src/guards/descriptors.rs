@@ -2,8 +2,9 @@
 
 use std::ffi::c_int;
 
-/// Keeps closed standard descriptors taken while it lives, so that no file of the profiler gets such a number. They are
-/// held by descriptors that can neither be read nor written, so that the program sees the same error as before.
+/// Keeps closed standard descriptors taken while it lives, so that no file of the profiler gets
+/// such a number. They are held by descriptors that can neither be read nor written, so that the
+/// program sees the same error as before.
 pub struct Held {
     descriptors: [c_int; 3],
     count: usize,

@@ -1,15 +1,18 @@
-//! The program's floating-point environment: which exceptions trap, which were raised, how results are rounded, and whether the smallest
-//! numbers are taken for 0.
+//! The program's floating-point environment: which exceptions trap, which were raised, how results
+//! are rounded, and whether the smallest numbers are taken for 0.
 //!
-//! A program may trap inexact results, as debuggers of numerical programs do, and looks at the exceptions that its own arithmetic raised. The
-//! arithmetic of a library between changes both. Ordinary calls have none; what has some holds the environment.
+//! A program may trap inexact results, as debuggers of numerical programs do, and looks at the
+//! exceptions that its own arithmetic raised. The arithmetic of a library between changes both.
+//! Ordinary calls have none; what has some holds the environment.
 
-/// While it lives, arithmetic of the thread traps nothing and rounds to the nearest number; afterwards the environment is what it was.
+/// While it lives, arithmetic of the thread traps nothing and rounds to the nearest number;
+/// afterwards the environment is what it was.
 pub struct Held {
     before: environment::Environment,
 }
 
-/// Holds the environment of the calling thread. Threads that are made meanwhile begin without traps, too.
+/// Holds the environment of the calling thread. Threads that are made meanwhile begin without
+/// traps, too.
 #[must_use]
 pub fn hold() -> Held {
     Held { before: environment::set_default() }
@@ -40,8 +43,9 @@ mod environment {
 
     pub fn set_default() -> Environment {
         let mut before = MaybeUninit::<Environment>::uninit();
-        // SAFETY: there is room for what is stored, and the instructions change nothing but the environment. No function keeps a number
-        // on the stack of the x87 while it calls another one.
+        // SAFETY: there is room for what is stored, and the instructions change nothing but the
+        // environment. No function keeps a number on the stack of the x87 while it calls another
+        // one.
         unsafe {
             asm!(
                 "fnstenv [{before}]",
@@ -153,7 +157,8 @@ mod tests {
     #[test]
     fn arithmetic_meanwhile_neither_traps_nor_shows() {
         let nearest = third();
-        // SAFETY: the functions change the environment of this thread alone, which ends after the test.
+        // SAFETY: the functions change the environment of this thread alone, which ends after the
+        // test.
         unsafe {
             feclearexcept(INEXACT);
             feraiseexcept(DIVIDED_BY_ZERO);

@@ -1,4 +1,5 @@
-//! Guards of a library that works in the threads of a program: nothing of its work shows there as long as they live.
+//! Guards of a library that works in the threads of a program: nothing of its work shows there as
+//! long as they live.
 
 pub mod cancellation;
 pub mod descriptors;
@@ -6,7 +7,8 @@ pub mod errno;
 pub mod floating_point;
 pub mod signals;
 
-/// While it lives, neither `errno` nor the floating-point environment of the thread changes, and the thread is not cancelled.
+/// While it lives, neither `errno` nor the floating-point environment of the thread changes, and
+/// the thread is not cancelled.
 pub struct ThreadState {
     _floating_point: floating_point::Held,
     _not_cancelled: cancellation::Held,

@@ -1,5 +1,6 @@
-//! Blocks signals: while the profiler writes, a write beyond `RLIMIT_FSIZE`, or into a pipe without a reader, then fails with an error
-//! instead of ending the program; and while a lock is held, no handler waits for it, or keeps it for good by `siglongjmp`.
+//! Blocks signals: while the profiler writes, a write beyond `RLIMIT_FSIZE`, or into a pipe without
+//! a reader, then fails with an error instead of ending the program; and while a lock is held, no
+//! handler waits for it, or keeps it for good by `siglongjmp`.
 
 use crate::guards::errno;
 use std::ffi::c_int;
@@ -22,7 +23,8 @@ pub fn hold<const COUNT: usize>(signals: [c_int; COUNT]) -> Option<Held<COUNT>> 
     block(set_of(signals), signals)
 }
 
-/// Blocks all signals on this thread but those of its own faults. Of `own` those that come are dropped, others come afterwards.
+/// Blocks all signals on this thread but those of its own faults. Of `own` those that come are
+/// dropped, others come afterwards.
 pub fn hold_all<const COUNT: usize>(own: [c_int; COUNT]) -> Option<Held<COUNT>> {
     block(set_of((1..=LAST_SIGNAL).filter(|signal| !OF_FAULTS.contains(signal))), own)
 }
@@ -40,7 +42,8 @@ fn set_of(signals: impl IntoIterator<Item = c_int>) -> libc::sigset_t {
     // A signal that is refused sets it.
     let _errno = errno::keep();
     let mut set = MaybeUninit::uninit();
-    // SAFETY: the first call makes an empty set, to which the others add, or refuse a signal that the C library keeps for itself.
+    // SAFETY: the first call makes an empty set, to which the others add, or refuse a signal that
+    // the C library keeps for itself.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {

@@ -1,8 +1,9 @@
-//! Frames whose caller is found by a computation, a DWARF expression (DWARF 5, 6.4.2), that may read memory.
+//! Frames whose caller is found by a computation, a DWARF expression (DWARF 5, 6.4.2), that may
+//! read memory.
 //!
-//! Compilers write one for a function that aligns its stack (vectors of 32 bytes and more), and the C library for its return from a
-//! signal's handler: the caller's stack pointer is in memory there. What an expression of these does is computed here, step by
-//! step, without a jump; others are not.
+//! Compilers write one for a function that aligns its stack (vectors of 32 bytes and more), and the
+//! C library for its return from a signal's handler: the caller's stack pointer is in memory there.
+//! What an expression of these does is computed here, step by step, without a jump; others are not.
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EndianSlice, FrameDescriptionEntry, LittleEndian, Operation, Register,
@@ -92,7 +93,8 @@ enum Step {
 }
 
 impl Caller {
-    /// How the rules of an entry lead to the caller from `address`; on other machines than x86-64 always by registers.
+    /// How the rules of an entry lead to the caller from `address`; on other machines than x86-64
+    /// always by registers.
     pub(crate) fn of(entry: &Entry, section: &Section, bases: &BaseAddresses, address: u64) -> Caller {
         if !cfg!(target_arch = "x86_64") {
             return Caller::ByRegisters;
@@ -144,7 +146,8 @@ impl ComputedFrame {
         self.address == Value::None
     }
 
-    /// The caller's registers; `None` where there is none, or `read` knows no word at an address that it takes.
+    /// The caller's registers; `None` where there is none, or `read` knows no word at an address
+    /// that it takes.
     pub fn caller(&self, own: Registers, mut read: impl FnMut(u64) -> Option<u64>) -> Option<Registers> {
         // What is computed of other registers begins with the caller's stack pointer.
         let stack = self.stack.of(own, own.stack, own.stack, &mut read)?;

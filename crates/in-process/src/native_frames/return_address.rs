@@ -3,15 +3,16 @@
 /// The longest call of a machine that is known here.
 const MOST_BYTES_OF_CALL: usize = 7;
 
-/// Returns whether a call may return to an address: there is one before it, or the begin of a thread's stack. `read` fills the bytes from an
-/// address on, and returns whether it could.
+/// Returns whether a call may return to an address: there is one before it, or the begin of a
+/// thread's stack. `read` fills the bytes from an address on, and returns whether it could.
 pub fn may_be_return(address: u64, read: impl FnOnce(u64, &mut [u8]) -> bool) -> bool {
     let mut before = [0; MOST_BYTES_OF_CALL];
     let from = address.wrapping_sub(before.len() as u64);
     address == 0 || read(from, &mut before) && ends_in_call(&before)
 }
 
-/// Returns whether the last instruction is a call: `call rel32`, or `call` through a register or memory.
+/// Returns whether the last instruction is a call: `call rel32`, or `call` through a register or
+/// memory.
 #[cfg(target_arch = "x86_64")]
 fn ends_in_call(code: &[u8; MOST_BYTES_OF_CALL]) -> bool {
     let through = |bytes: usize| {

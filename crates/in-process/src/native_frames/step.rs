@@ -7,16 +7,16 @@ use framehop::{
 };
 use std::ops::Deref;
 
-/// A frame that cannot be left: its rules do not say enough, `read` knows no word at an address that they take, or what they lead to lies
-/// not further out on the stack.
+/// A frame that cannot be left: its rules do not say enough, `read` knows no word at an address
+/// that they take, or what they lead to lies not further out on the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lost;
 
-/// Changes the registers from those at `at` to those of the caller, and returns the address to which the function returns there; `None` at
-/// the begin of the thread.
+/// Changes the registers from those at `at` to those of the caller, and returns the address to
+/// which the function returns there; `None` at the begin of the thread.
 ///
-/// Without rules framehop goes by the frame pointer, whose register may hold anything: the address counts only if
-/// [`may_be_return`](crate::native_frames::may_be_return) says so.
+/// Without rules framehop goes by the frame pointer, whose register may hold anything: the address
+/// counts only if [`may_be_return`](crate::native_frames::may_be_return) says so.
 ///
 /// # Errors
 /// [`Lost`].

@@ -1,7 +1,8 @@
 //! Unwind rules of a binary, and whether evaluating them ends.
 //!
-//! A rule may be a program of its own, a DWARF expression. The usual ones are computed in [`super::computed_frame`]; one that was written by hand may
-//! jump back, and never end. An unwinder evaluates any rule that it finds.
+//! A rule may be a program of its own, a DWARF expression. The usual ones are computed in
+//! [`super::computed_frame`]; one that was written by hand may jump back, and never end. An
+//! unwinder evaluates any rule that it finds.
 
 use crate::native_frames::computed_frame::{Caller, ComputedFrame};
 use gimli::{
@@ -14,13 +15,16 @@ use gimli::{
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "a walk allocates nothing for it, and there is one at a time")]
 pub enum Rules {
-    /// Rules that may not end, as an expression jumps back, or by which the caller cannot be found here: the walk ends.
+    /// Rules that may not end, as an expression jumps back, or by which the caller cannot be found
+    /// here: the walk ends.
     Refused,
-    /// Rules that an unwinder can evaluate: no expression jumps back, and all registers are followed.
+    /// Rules that an unwinder can evaluate: no expression jumps back, and all registers are
+    /// followed.
     Safe,
     /// Rules by which the caller is computed.
     Computed(ComputedFrame),
-    /// No entry, or one that cannot be parsed: the frame is left by its frame pointer, if there is one.
+    /// No entry, or one that cannot be parsed: the frame is left by its frame pointer, if there is
+    /// one.
     Missing,
 }
 
@@ -40,7 +44,8 @@ pub struct IndexedTables<'t> {
     pub header: Section<'t>,
     /// `.eh_frame`.
     pub frames: Section<'t>,
-    /// The address of `.text`, from which entries may count; 0, as for framehop, where there is none.
+    /// The address of `.text`, from which entries may count; 0, as for framehop, where there is
+    /// none.
     pub text: u64,
     /// The same of `.got`.
     pub got: u64,
@@ -49,9 +54,11 @@ pub struct IndexedTables<'t> {
 /// Bytes of `.eh_frame_hdr` that say where `.eh_frame` is.
 pub const HEADER_BYTES: usize = 8;
 
-/// The address of `.eh_frame`, from that of `.eh_frame_hdr` and its first bytes; `None` unless these are as linkers write them.
+/// The address of `.eh_frame`, from that of `.eh_frame_hdr` and its first bytes; `None` unless
+/// these are as linkers write them.
 pub fn frames_address(header_address: u64, header: &[u8]) -> Option<u64> {
-    // Of the encodings of a pointer: a distance from where it is itself, with four bytes and a sign.
+    // Of the encodings of a pointer: a distance from where it is itself, with four bytes and a
+    // sign.
     const PCREL_SDATA4: u8 = 0x1b;
     let &[1, PCREL_SDATA4, _, _, a, b, c, d, ..] = header else { return None };
     let distance = i32::from_ne_bytes([a, b, c, d]);
@@ -98,7 +105,8 @@ impl<'t> IndexedTables<'t> {
     }
 }
 
-/// Returns whether `.eh_frame` without an index has rules that may not end, at any address, or cannot be parsed.
+/// Returns whether `.eh_frame` without an index has rules that may not end, at any address, or
+/// cannot be parsed.
 pub fn may_eh_frame_be_endless(frames: Section, text: u64, got: u64) -> bool {
     let bases = BaseAddresses::default().set_eh_frame(frames.address).set_text(text).set_got(got);
     any_jumps_back(&eh_frame(frames.bytes), &bases).unwrap_or(true)
@@ -170,7 +178,8 @@ mod tests {
     const INDEX_AT: u64 = 0x1000;
     const FUNCTION_AT: u64 = 0x400;
     const FUNCTION_BYTES: u32 = 16;
-    /// DW_CFA_def_cfa_expression with DW_OP_skip -3, which jumps to itself, and with one that jumps on.
+    /// DW_CFA_def_cfa_expression with DW_OP_skip -3, which jumps to itself, and with one that jumps
+    /// on.
     const BACK: [u8; 5] = [0x0f, 3, 0x2f, 0xfd, 0xff];
     const ONWARD: [u8; 8] = [0x0f, 6, 0x2f, 1, 0, 0x96, 0x77, 8];
 
@@ -180,7 +189,8 @@ mod tests {
         [&u32::try_from(body.len()).unwrap().to_le_bytes()[..], &body].concat()
     }
 
-    /// `.eh_frame` of a function with these rules; its addresses count from the place where they are, in 4 bytes with a sign.
+    /// `.eh_frame` of a function with these rules; its addresses count from the place where they
+    /// are, in 4 bytes with a sign.
     fn frames(rules: &[u8]) -> Vec<u8> {
         let common = entry([&[0; 4][..], &[1], b"zR\0", &[1, 0x78, 16, 1, 0x1b]].concat());
         let back = u32::try_from(common.len() + 4).unwrap();
@@ -220,8 +230,9 @@ mod tests {
         assert_eq!(rules_at(FUNCTION_AT, &[0x0c, 7, 8]), Rules::Safe);
     }
 
-    /// The rules of a function that aligns its stack, as GCC writes them: the caller's stack pointer is stored at rbp - 8, the caller's rbp at rbp, and
-    /// the return address before the caller's stack.
+    /// The rules of a function that aligns its stack, as GCC writes them: the caller's stack
+    /// pointer is stored at rbp - 8, the caller's rbp at rbp, and the return address before the
+    /// caller's stack.
     const ALIGNED: [u8; 12] = [0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0, 0x90, 1];
 
     #[test]
@@ -262,7 +273,8 @@ mod tests {
         };
         assert_eq!([may_be_endless(&BACK), may_be_endless(&ONWARD)], [true, false]);
         assert!(may_eh_frame_be_endless(Section { address: TABLE_AT, bytes: &[9; 9] }, 0, 0), "no table");
-        // Where `.eh_frame` has 0 for an entry that is common, and a distance, `.debug_frame` has -1, and an address in the section.
+        // Where `.eh_frame` has 0 for an entry that is common, and a distance, `.debug_frame` has
+        // -1, and an address in the section.
         let of_debug = |rules: &[u8]| {
             let common = entry([&[0xff; 4][..], &[1, 0, 1, 0x78, 16]].concat());
             let addresses = [FUNCTION_AT, u64::from(FUNCTION_BYTES)].map(u64::to_le_bytes).concat();

@@ -1,9 +1,11 @@
-//! The layout of CPython's structures: a table for the versions that publish none, and the published one for the others.
+//! The layout of CPython's structures: a table for the versions that publish none, and the
+//! published one for the others.
 
 use super::lines::Table;
 use super::memory::Memory;
 
-/// Offsets in structures of CPython, in bytes; each is named as there. Minor versions differ, patches of one do not.
+/// Offsets in structures of CPython, in bytes; each is named as there. Minor versions differ,
+/// patches of one do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Of a thread: its innermost frame, or what has it.
@@ -60,7 +62,8 @@ pub enum Instruction {
         at: u64,
         /// Of code: its instructions.
         code: u64,
-        /// For threads with instructions of their own: of a frame, which of them; and of code, where they are.
+        /// For threads with instructions of their own: of a frame, which of them; and of code,
+        /// where they are.
         of_thread: Option<(u64, u64)>,
     },
 }
@@ -127,8 +130,8 @@ const KNOWN: [(u32, Layout); 4] = [
     ),
 ];
 
-/// The offsets in `_Py_DebugOffsets`, which `_PyRuntime` begins with from 3.13 on for readers in other processes, as
-/// numbers of its words of 64 bits.
+/// The offsets in `_Py_DebugOffsets`, which `_PyRuntime` begins with from 3.13 on for readers in
+/// other processes, as numbers of its words of 64 bits.
 struct Words {
     minor: u32,
     current: u64,

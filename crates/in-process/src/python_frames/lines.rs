@@ -16,8 +16,9 @@ const UNIT_BYTES: u64 = 2;
 /// Marks a range of no line.
 const NO_LINE: i8 = -128;
 
-/// The line of the instruction so many bytes from the begin of the code, which is of the line `first`. Where the table has
-/// none, that of the nearest before; a negative offset is that of code that did not begin yet.
+/// The line of the instruction so many bytes from the begin of the code, which is of the line
+/// `first`. Where the table has none, that of the nearest before; a negative offset is that of code
+/// that did not begin yet.
 pub fn line(form: Table, table: &[u8], first: i32, offset: i64) -> i32 {
     let Ok(offset) = u64::try_from(offset) else { return first };
     match form {
@@ -58,7 +59,8 @@ fn of_entries(table: &[u8], first: i32, offset: u64) -> i32 {
     let (mut end, mut line) = (0, first);
     let mut rest = table;
     while let Some((head, after)) = rest.split_first() {
-        // A begin of an entry has the highest bit: its form, and how many instructions less one it is for.
+        // A begin of an entry has the highest bit: its form, and how many instructions less one it
+        // is for.
         let (form, units) = (head >> 3 & 15, u64::from(head & 7) + 1);
         let change = match form {
             10..=12 => i32::from(form) - 10,
@@ -76,7 +78,8 @@ fn of_entries(table: &[u8], first: i32, offset: u64) -> i32 {
     line
 }
 
-/// A number of 6 bits a byte, lowest first, of which all but the last have another bit; its lowest bit is the sign.
+/// A number of 6 bits a byte, lowest first, of which all but the last have another bit; its lowest
+/// bit is the sign.
 fn signed(bytes: &[u8]) -> i32 {
     let (mut value, mut shift) = (0u32, 0);
     for byte in bytes {
@@ -96,7 +99,8 @@ mod tests {
 
     #[test]
     fn pairs_add_up() {
-        // As CPython's lnotab_notes.txt has them: lines 1, 2, 7, 207, 208, 209 from bytes 0, 6, 50, 350, 361 and 365 on.
+        // As CPython's lnotab_notes.txt has them: lines 1, 2, 7, 207, 208, 209 from bytes 0, 6, 50,
+        // 350, 361 and 365 on.
         let table = [0, 1, 6, 1, 44, 5, 255, 0, 45, 127, 0, 73, 11, 1, 4, 1];
         for (offset, expected) in
             [(0, 1), (5, 1), (6, 2), (49, 2), (50, 7), (349, 7), (350, 207), (361, 208), (400, 209)]

@@ -1,4 +1,5 @@
-//! Reading the own process's memory through the kernel: what is not mapped is an answer there, and not a fault.
+//! Reading the own process's memory through the kernel: what is not mapped is an answer there, and
+//! not a fault.
 
 use std::os::unix::fs::FileExt;
 
@@ -23,8 +24,9 @@ struct Page {
 }
 
 impl Memory {
-    /// Forgets what was read, and reads anew what was of use: call stacks of one thread have most pages in common, and
-    /// one call of the kernel for all of them costs little more than one for each.
+    /// Forgets what was read, and reads anew what was of use: call stacks of one thread have most
+    /// pages in common, and one call of the kernel for all of them costs little more than one for
+    /// each.
     pub fn renew(&mut self) {
         self.pages.retain(|it| it.is_used);
         let read = copy(&mut self.pages);
@@ -126,7 +128,8 @@ fn copy_some(pages: &mut [Page]) -> usize {
         *to = libc::iovec { iov_base: page.bytes.as_mut_ptr().cast(), iov_len: PAGE_BYTES };
     }
     let count = pages.len() as libc::c_ulong;
-    // SAFETY: each piece of `to` is a page that we own; of `from` the kernel checks what can be read.
+    // SAFETY: each piece of `to` is a page that we own; of `from` the kernel checks what can be
+    // read.
     let copied = unsafe { libc::process_vm_readv(own_thread(), to.as_ptr(), count, from.as_ptr(), count, 0) };
     match usize::try_from(copied) {
         Ok(copied) => copied / PAGE_BYTES,
@@ -141,7 +144,8 @@ fn is_forbidden() -> bool {
     matches!(error, Some(libc::EPERM | libc::ENOSYS | libc::EACCES))
 }
 
-/// The same by `/proc`; the file is opened each time, since the program may close descriptors that are kept.
+/// The same by `/proc`; the file is opened each time, since the program may close descriptors that
+/// are kept.
 fn copy_from_file(pages: &mut [Page]) -> usize {
     let Ok(file) = std::fs::File::open("/proc/thread-self/mem") else { return 0 };
     let unread = pages.iter_mut().position(|page| {

@@ -1,10 +1,11 @@
 //! Reads the call stack of Python of the calling thread, without calling into the interpreter.
 //!
-//! Most callers have released the GIL: mpi4py does so around calls that may block, and launchers of GPU kernels do. Taking
-//! it there could deadlock. So no function of Python that needs it is called, and no reference is counted. It is not needed,
-//! either: a thread's own frames, and what they hold, do not change while it is in a call of C. Where that does not hold,
-//! as for threads that outlive the interpreter, what is read may be garbage, but reading it cannot fault (`memory.rs`), and
-//! an object is used only if its type is the expected one.
+//! Most callers have released the GIL: mpi4py does so around calls that may block, and launchers of
+//! GPU kernels do. Taking it there could deadlock. So no function of Python that needs it is
+//! called, and no reference is counted. It is not needed, either: a thread's own frames, and what
+//! they hold, do not change while it is in a call of C. Where that does not hold, as for threads
+//! that outlive the interpreter, what is read may be garbage, but reading it cannot fault
+//! (`memory.rs`), and an object is used only if its type is the expected one.
 
 mod layout;
 mod lines;
@@ -21,7 +22,8 @@ const MOST_FRAMES: usize = 512;
 const MOST_CHARACTERS: u64 = 4096;
 /// Bytes of a table of lines.
 const MOST_TABLE_BYTES: u64 = 1 << 18;
-/// From this owner on a frame stands for a call from C: `FRAME_OWNED_BY_INTERPRETER` and `FRAME_OWNED_BY_CSTACK`.
+/// From this owner on a frame stands for a call from C: `FRAME_OWNED_BY_INTERPRETER` and
+/// `FRAME_OWNED_BY_CSTACK`.
 const NO_PYTHON: u8 = 3;
 /// Bits of a pointer to code that are none of its address.
 const TAGS: u64 = 7;
@@ -97,9 +99,11 @@ impl Python {
         self.thread_state as *const () as usize
     }
 
-    /// The begin of a walk from the calling thread's innermost frame; `None` if the thread runs no Python.
+    /// The begin of a walk from the calling thread's innermost frame; `None` if the thread runs no
+    /// Python.
     pub fn walk(&self, memory: &mut Memory) -> Option<Walk> {
-        // SAFETY: the function reads a variable of the thread, and needs neither the lock nor a thread that Python started.
+        // SAFETY: the function reads a variable of the thread, and needs neither the lock nor a
+        // thread that Python started.
         let thread = unsafe { (self.thread_state)() };
         if thread.is_null() {
             return None;
@@ -151,7 +155,8 @@ impl Python {
         self.string(frame.file, memory)
     }
 
-    /// The function of a frame, `Solver.step` from Python 3.11 on, before that `step`; `<module>` outside of all.
+    /// The function of a frame, `Solver.step` from Python 3.11 on, before that `step`; `<module>`
+    /// outside of all.
     pub fn function(&self, frame: &Frame, memory: &mut Memory) -> Option<String> {
         let name = self.name(frame, memory)?;
         self.string(name, memory)
@@ -197,8 +202,8 @@ impl Python {
         }
     }
 
-    /// A hash of what tells a place apart, in whichever object it is: file, function, its first line, and the instruction.
-    /// Far cheaper than line and names themselves.
+    /// A hash of what tells a place apart, in whichever object it is: file, function, its first
+    /// line, and the instruction. Far cheaper than line and names themselves.
     pub fn identity(&self, frame: &Frame, memory: &mut Memory) -> Option<u64> {
         let mut hash = mixed(0, self.offset(frame, memory)? as u64);
         hash = mixed(hash, memory.i32(frame.code, self.layout.first_line)? as u64);
@@ -217,7 +222,8 @@ impl Python {
         Some(hash)
     }
 
-    /// Where a string has its characters, how many bytes these take, and how many each; 0 if they are those of ASCII.
+    /// Where a string has its characters, how many bytes these take, and how many each; 0 if they
+    /// are those of ASCII.
     fn characters(&self, string: u64, memory: &mut Memory) -> Option<(u64, u64, u32)> {
         let layout = &self.layout;
         let length = memory.u64(string, layout.string_length)?;
@@ -225,8 +231,8 @@ impl Python {
             return None;
         }
         let state = memory.i32(string, layout.string_state)?.cast_unsigned();
-        // Interning is stored in two bits, or in a byte where that is changed by several threads. A string is never of
-        // no kind, so that the two are not mistaken.
+        // Interning is stored in two bits, or in a byte where that is changed by several threads. A
+        // string is never of no kind, so that the two are not mistaken.
         let state = if state >> 2 & 7 == 0 { state >> 8 } else { state >> 2 };
         let (bytes, is_compact, is_ascii) = (state & 7, state & 8 != 0, state & 16 != 0);
         if !is_compact || !matches!(bytes, 1 | 2 | 4) {
@@ -273,7 +279,8 @@ fn mixed(hash: u64, word: u64) -> u64 {
 mod tests {
     use super::*;
 
-    /// Objects as a Python without a global lock has them: each thread with instructions of its own.
+    /// Objects as a Python without a global lock has them: each thread with instructions of its
+    /// own.
     const LAYOUT: Layout = Layout {
         current: 8,
         through: None,
@@ -301,7 +308,8 @@ mod tests {
         Vec::leak(words.to_vec()).as_ptr().expose_provenance() as u64
     }
 
-    /// A string of so many bytes a character, in a Python where the first byte of the state is of its own.
+    /// A string of so many bytes a character, in a Python where the first byte of the state is of
+    /// its own.
     fn string(kind: u64, text: &str, bytes: u64) -> u64 {
         let state = (bytes | 8 | if text.is_ascii() { 16 } else { 0 }) << 8 | 3;
         let mut object = [kind, text.chars().count() as u64, state].map(u64::to_le_bytes).concat();

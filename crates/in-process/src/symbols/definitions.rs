@@ -1,5 +1,6 @@
-//! Which symbols the loaded libraries define, by the hash tables from which the loader finds them, so that none of them has to be
-//! opened to see that it lacks one: each is looked for there among all by its name.
+//! Which symbols the loaded libraries define, by the hash tables from which the loader finds them,
+//! so that none of them has to be opened to see that it lacks one: each is looked for there among
+//! all by its name.
 
 use crate::symbols::Address;
 use crate::symbols::loaded::{LoadedObject, find_object};
@@ -42,8 +43,8 @@ pub fn may_be_defined(name: &CStr, ours: usize) -> bool {
 impl LoadedObject<'_> {
     /// A function that the object defines, as a program gets it that names no version.
     ///
-    /// Neither `dlopen` nor `dlsym` is called: a thread may have the lock that they take for as long as a constructor waits for another
-    /// thread.
+    /// Neither `dlopen` nor `dlsym` is called: a thread may have the lock that they take for as
+    /// long as a constructor waits for another thread.
     pub fn function(self, name: &CStr) -> Option<Address> {
         Wanted::new(name).function_in(self)
     }
@@ -83,7 +84,8 @@ impl Wanted<'_> {
         Some(self.find_in_gnu(tables, |_| Some(true))?.is_some())
     }
 
-    /// The first symbol with this hash that `is_it`, by the table that the GNU tools make; `None` if that cannot be read.
+    /// The first symbol with this hash that `is_it`, by the table that the GNU tools make; `None`
+    /// if that cannot be read.
     fn find_in_gnu(
         &self,
         tables: &Tables,
@@ -122,7 +124,8 @@ impl Wanted<'_> {
         Some(self.find_in_sysv(tables, |symbol| self.is(tables, symbol))?.is_some())
     }
 
-    /// The first symbol of the bucket that `is_it`, by the table of the ELF standard; `None` if that cannot be read.
+    /// The first symbol of the bucket that `is_it`, by the table of the ELF standard; `None` if
+    /// that cannot be read.
     fn find_in_sysv(
         &self,
         tables: &Tables,
@@ -211,7 +214,8 @@ impl<'a> Tables<'a> {
         tables
     }
 
-    /// Returns whether these bytes are in a segment that the loader has mapped to be read, and keeps while it shows the object.
+    /// Returns whether these bytes are in a segment that the loader has mapped to be read, and
+    /// keeps while it shows the object.
     fn have(&self, at: usize, bytes: usize) -> bool {
         let end = at.checked_add(bytes);
         end.is_some_and(|end| segments(self.object).any(|segment| segment.start <= at && end <= segment.end))
@@ -255,8 +259,8 @@ impl Plain for u32 {}
 impl Plain for u64 {}
 impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// The address of a table, which most C libraries put into the dynamic section when they load the object: in others, and in what the
-/// kernel maps, it is that in the file.
+/// The address of a table, which most C libraries put into the dynamic section when they load the
+/// object: in others, and in what the kernel maps, it is that in the file.
 fn address(object: LoadedObject, value: u64) -> Option<usize> {
     [value, value.wrapping_add(object.bias())]
         .map(|address| address as usize)
@@ -307,7 +311,8 @@ mod tests {
 
     #[test]
     fn functions_are_where_the_loader_finds_them() {
-        // Of realpath there is an older version, which is hidden; memcpy's address comes from a function that chooses one.
+        // Of realpath there is an older version, which is hidden; memcpy's address comes from a
+        // function that chooses one.
         let names = [c"qsort", c"realpath", c"memcpy", NONE_HAS_THIS];
         let found = look(b"libc.so", |object| names.map(|name| object.function(name)));
         let [qsort, realpath, chosen, none] = found[0];
@@ -318,7 +323,8 @@ mod tests {
 
     #[test]
     fn both_tables_agree() {
-        // The C library has both on some systems; what the kernel maps has at least that of the standard.
+        // The C library has both on some systems; what the kernel maps has at least that of the
+        // standard.
         for (begin, name) in [
             (&b"libc.so"[..], c"qsort"),
             (b"libm.so", c"cos"),

@@ -52,8 +52,9 @@ impl<'a> LoadedObject<'a> {
 
 /// Looks at each object that is loaded, the program first, until there is an answer.
 ///
-/// The loader's lock is held meanwhile. The program's allocator may list the objects as well, with its own lock held, so nothing may
-/// be allocated or freed. A signal's handler that jumps out of here would keep the lock for good, so that none is handled.
+/// The loader's lock is held meanwhile. The program's allocator may list the objects as well, with
+/// its own lock held, so nothing may be allocated or freed. A signal's handler that jumps out of
+/// here would keep the lock for good, so that none is handled.
 pub fn find_object<T, F: FnMut(LoadedObject) -> Option<T>>(look: F) -> Option<T> {
     struct Search<T, F> {
         look: F,
@@ -64,14 +65,16 @@ pub fn find_object<T, F: FnMut(LoadedObject) -> Option<T>>(look: F) -> Option<T>
         _size: usize,
         search: *mut c_void,
     ) -> c_int {
-        // SAFETY: dl_iterate_phdr passes a description that is valid during the call, and the pointer that it was given below.
+        // SAFETY: dl_iterate_phdr passes a description that is valid during the call, and the
+        // pointer that it was given below.
         let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<T, F>>()) };
         search.answer = (search.look)(LoadedObject(info));
         c_int::from(search.answer.is_some())
     }
     let mut search = Search { look, answer: None };
     let _held = signals::hold_all([]);
-    // SAFETY: the function is of the kind that dl_iterate_phdr documents, and `search` outlives the call.
+    // SAFETY: the function is of the kind that dl_iterate_phdr documents, and `search` outlives the
+    // call.
     unsafe { libc::dl_iterate_phdr(Some(show::<T, F>), (&raw mut search).cast()) };
     search.answer
 }

@@ -1,5 +1,6 @@
-//! Where the loader has mapped the object around an address, without its lock: a thread may hold that for as long as a library's
-//! constructor or destructor waits for another thread, or for good, if the handler of a signal has left by `siglongjmp`.
+//! Where the loader has mapped the object around an address, without its lock: a thread may hold
+//! that for as long as a library's constructor or destructor waits for another thread, or for good,
+//! if the handler of a signal has left by `siglongjmp`.
 
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
@@ -26,7 +27,8 @@ pub struct Mapped {
     pub link_map: usize,
 }
 
-/// The C library's function that finds objects, if it has one: glibc 2.35 and later. The first call takes the loader's lock.
+/// The C library's function that finds objects, if it has one: glibc 2.35 and later. The first call
+/// takes the loader's lock.
 fn finder() -> Option<FindObject> {
     static FIND_OBJECT: OnceLock<Option<FindObject>> = OnceLock::new();
     *FIND_OBJECT.get_or_init(|| {

@@ -1,8 +1,9 @@
-//! The libraries that are loaded into a process, for one that is preloaded: the objects, their names and functions ([`find_object`], [`mapped_at`],
-//! [`is_mpi_library`]), and the next definition of a symbol ([`next`], [`loaded_with`], [`keep_loaded`]).
+//! The libraries that are loaded into a process, for one that is preloaded: the objects, their
+//! names and functions ([`find_object`], [`mapped_at`], [`is_mpi_library`]), and the next
+//! definition of a symbol ([`next`], [`loaded_with`], [`keep_loaded`]).
 //!
-//! The libraries that are looked through are left as they are: not one is loaded, and only that in which a symbol was found is kept
-//! from being unloaded.
+//! The libraries that are looked through are left as they are: not one is loaded, and only that in
+//! which a symbol was found is kept from being unloaded.
 
 mod definitions;
 mod loaded;
@@ -48,7 +49,8 @@ pub fn first(name: &CStr) -> Option<Address> {
     Address::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
-/// A library that defines a symbol, whether in the search order or not, and the symbol's address; not this library.
+/// A library that defines a symbol, whether in the search order or not, and the symbol's address;
+/// not this library.
 pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
     let here = loaded_with as *const () as usize;
     if !definitions::may_be_defined(name, here) {
@@ -59,7 +61,8 @@ pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
     let mut names =
         names.split_inclusive(|&byte| byte == 0).filter_map(|name| CStr::from_bytes_with_nul(name).ok());
     names.find_map(|library| {
-        // SAFETY: the library's name ends in a zero. RTLD_NOLOAD runs no constructor: the library is loaded already.
+        // SAFETY: the library's name ends in a zero. RTLD_NOLOAD runs no constructor: the library
+        // is loaded already.
         let handle =
             Address::new(unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) })?;
         let library = Library(handle);
@@ -73,8 +76,8 @@ pub fn loaded_with(name: &CStr) -> Option<(Library, Address)> {
     })
 }
 
-/// Keeps the library that has an address loaded, though the program may close it; false if it is gone by now. The program itself stays in any
-/// case.
+/// Keeps the library that has an address loaded, though the program may close it; false if it is
+/// gone by now. The program itself stays in any case.
 pub fn keep_loaded(address: usize) -> bool {
     const NAME_BYTES: usize = libc::PATH_MAX as usize;
     // Not on the stack: the thread's may be small, and dlopen needs some.
@@ -90,7 +93,8 @@ pub fn keep_loaded(address: usize) -> bool {
         return copied == Some(true);
     }
     const FLAGS: c_int = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-    // SAFETY: the name ends in a zero, as it was shorter than the room for it. RTLD_NOLOAD runs no constructor: the library is loaded already.
+    // SAFETY: the name ends in a zero, as it was shorter than the room for it. RTLD_NOLOAD runs no
+    // constructor: the library is loaded already.
     !unsafe { libc::dlopen(name.as_ptr().cast(), FLAGS) }.is_null()
 }
 
@@ -108,7 +112,8 @@ pub fn base(address: usize) -> usize {
     info.dli_fbase.addr()
 }
 
-/// The names of the loaded libraries, each with a zero at its end; fewer if very many are loaded meanwhile.
+/// The names of the loaded libraries, each with a zero at its end; fewer if very many are loaded
+/// meanwhile.
 fn loaded_names() -> Vec<u8> {
     const TRIES: usize = 4;
     let mut names = Names { text: Vec::with_capacity(1 << 14), bytes: 0 };

@@ -1,6 +1,7 @@
 //! Names of MPI's own libraries.
 
-/// Libraries of Open MPI, MPICH and their kin, of Intel's and Cray's MPI, and those that stand before an MPI. Older releases included.
+/// Libraries of Open MPI, MPICH and their kin, of Intel's and Cray's MPI, and those that stand
+/// before an MPI. Older releases included.
 const NAMES: [&[u8]; 23] = [
     b"libmpi",
     b"libmpi_dbg",
@@ -63,7 +64,8 @@ const FORTRAN_BINDINGS: [&[u8]; 10] = [
 /// A version may follow.
 const ENDING: &[u8] = b".so";
 
-/// Returns whether a file of this path is a library of MPI's: what programs call `libmpi*.so` is none.
+/// Returns whether a file of this path is a library of MPI's: what programs call `libmpi*.so` is
+/// none.
 pub fn is_mpi_library(path: &[u8]) -> bool {
     let Some(stem) = stem(path) else { return false };
     NAMES.contains(&stem)
@@ -71,7 +73,8 @@ pub fn is_mpi_library(path: &[u8]) -> bool {
         || is_mpich_fortran_bindings(path)
 }
 
-/// Returns whether a file of this path is MPICH's bindings for Fortran, or those of an MPI that descends from it.
+/// Returns whether a file of this path is MPICH's bindings for Fortran, or those of an MPI that
+/// descends from it.
 pub fn is_mpich_fortran_bindings(path: &[u8]) -> bool {
     let Some(stem) = stem(path) else { return false };
     // As in libmpifort_gnu_91.so.12.

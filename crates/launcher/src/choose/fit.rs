@@ -1,7 +1,7 @@
 //! How well flavours fit an MPI library, by the functions of both.
 //!
-//! The names of files tell less: Intel MPI and Cray's MPICH keep one number for all versions, and packages of Python's index
-//! leave the version out.
+//! The names of files tell less: Intel MPI and Cray's MPICH keep one number for all versions, and
+//! packages of Python's index leave the version out.
 
 use crate::flavours::Flavour;
 use object::read::elf::ElfFile64;
@@ -10,8 +10,8 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::path::Path;
 
-/// The misfit of a flavour and a library; the least is the best. A function that the library lacks weighs more than any number of
-/// uncounted ones: a program that tests for it would call it.
+/// The misfit of a flavour and a library; the least is the best. A function that the library lacks
+/// weighs more than any number of uncounted ones: a program that tests for it would call it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Misfit {
     /// Functions that the flavour exports and the library lacks.

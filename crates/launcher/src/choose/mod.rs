@@ -96,7 +96,8 @@ fn by_name<'a>(installed: &'a [Flavour], name: &str) -> Result<&'a Flavour, Fail
     })
 }
 
-/// The libraries of the program decide, then the launcher that started it, then whether only one flavour is installed.
+/// The libraries of the program decide, then the launcher that started it, then whether only one
+/// flavour is installed.
 fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
     if facts.launcher {
         return Err(Reason::Launcher);
@@ -122,7 +123,8 @@ fn fitting<'a>(facts: &Facts<'a>) -> Result<&'a Flavour, Reason> {
     }
 }
 
-/// The flavour for a library: the one built for this very file, else the one whose functions fit best, else the nearest version.
+/// The flavour for a library: the one built for this very file, else the one whose functions fit
+/// best, else the nearest version.
 fn for_library<'a>(installed: &'a [Flavour], library: &Needed) -> Option<&'a Flavour> {
     let candidates: Vec<_> = installed.iter().filter(|it| it.has_interface(&library.soname)).collect();
     let file =
@@ -145,15 +147,16 @@ fn file_version(library: &Path) -> Vec<u32> {
     name.split_once(".so.").map(|(_, version)| numbers(version)).unwrap_or_default()
 }
 
-/// How far a flavour's version is from one that is wanted, as far as both are known. Newer versions come last: they have functions
-/// that the wanted one lacks.
+/// How far a flavour's version is from one that is wanted, as far as both are known. Newer versions
+/// come last: they have functions that the wanted one lacks.
 fn distance(wanted: &[u32], own: &[u32]) -> (bool, Vec<u32>) {
     let minor = wanted.len().min(own.len()).min(2);
     (own[..minor] > wanted[..minor], wanted.iter().zip(own).map(|(a, b)| a.abs_diff(*b)).collect())
 }
 
-/// The flavour for what a launcher starts: of its family, and of the MPI that the launcher's programs lie beside, else for the
-/// library there, else as near to it in product and version as there is; the oldest where the launcher does not say.
+/// The flavour for what a launcher starts: of its family, and of the MPI that the launcher's
+/// programs lie beside, else for the library there, else as near to it in product and version as
+/// there is; the oldest where the launcher does not say.
 pub fn flavour_of_launcher<'a>(installed: &'a [Flavour], hint: &Hint) -> Option<&'a Flavour> {
     let of_family = || installed.iter().filter(|flavour| flavour.family == hint.family);
     let beside = of_family().find(|flavour| flavour.is_of_folder(&hint.folders));
@@ -178,7 +181,8 @@ fn library_of_launcher(installed: &[Flavour], hint: &Hint) -> Option<Needed> {
     Some(Needed { soname: path.file_name()?.to_string_lossy().into_owned(), path: Some(path) })
 }
 
-/// A sentence for a chosen flavour that is for another version of the MPI, if it counts less for it.
+/// A sentence for a chosen flavour that is for another version of the MPI, if it counts less for
+/// it.
 pub fn note(facts: &Facts, chosen: &Flavour) -> Option<String> {
     let needed = if let ProgramKind::Dynamic(needed) = facts.kind { needed.as_slice() } else { &[] };
     let linked = needed.iter().find(|library| chosen.has_interface(&library.soname)).cloned();

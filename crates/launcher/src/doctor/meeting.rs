@@ -1,7 +1,8 @@
 //! Ranks of a job meet by files, since the checks do not start MPI.
 //!
-//! Each rank but 0 leaves its answer in a folder named by the job, and takes it away if rank 0 does not. The folder is among the node's
-//! temporary files, or in the working folder if the job has other nodes.
+//! Each rank but 0 leaves its answer in a folder named by the job, and takes it away if rank 0 does
+//! not. The folder is among the node's temporary files, or in the working folder if the job has
+//! other nodes.
 
 use super::Check;
 use super::preload::TIMEOUT;

@@ -1,6 +1,7 @@
 //! `mpisee doctor [PROGRAM]`: whether a program can be profiled here, one line per check.
 //!
-//! Nothing is profiled, and the program does not run. Under a launcher of MPI each rank checks, and rank 0 prints what all found.
+//! Nothing is profiled, and the program does not run. Under a launcher of MPI each rank checks, and
+//! rank 0 prints what all found.
 
 mod checks;
 mod interpreter;

@@ -1,4 +1,5 @@
-//! Whether the dynamic loader takes the library into a program. The loader lists what it would load, and the program does not run.
+//! Whether the dynamic loader takes the library into a program. The loader lists what it would
+//! load, and the program does not run.
 
 use super::Check;
 use crate::flavours::Flavour;
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 /// A program that takes longer is ended: ranks wait for each other.
 pub const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The output of a command on stdout and stderr; an error if it cannot be started or takes too long.
+/// The output of a command on stdout and stderr; an error if it cannot be started or takes too
+/// long.
 pub fn output_of(command: &mut Command) -> io::Result<(String, String)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let begin = Instant::now();
@@ -79,7 +81,8 @@ pub fn check(flavour: &Flavour, program: Option<&Program>) -> Check {
     }
 }
 
-/// Reads what the dynamic loader said when it listed the libraries of a program; `alone` is its list without the profiler.
+/// Reads what the dynamic loader said when it listed the libraries of a program; `alone` is its
+/// list without the profiler.
 fn preloaded(library: &Path, listed: &str, complaints: &str, alone: impl FnOnce() -> String) -> Check {
     let name = library.display().to_string();
     let said = |line: &str| line.trim().trim_end_matches('.').to_owned();

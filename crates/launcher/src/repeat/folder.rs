@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 /// The ending of its name.
 const ENDING: &str = "runs";
 
-/// Makes the folder: a new one, `app.runs` or, where that exists, with a number, `app-2.runs`; what is wanted with a slash at its
-/// end is taken as it is, so that further runs come to those that are there.
+/// Makes the folder: a new one, `app.runs` or, where that exists, with a number, `app-2.runs`; what
+/// is wanted with a slash at its end is taken as it is, so that further runs come to those that are
+/// there.
 pub fn make(wanted: Option<&Path>, name: &str) -> io::Result<PathBuf> {
     match wanted {
         Some(folder) if folder.as_os_str().as_bytes().ends_with(b"/") => {

@@ -1,4 +1,5 @@
-//! `mpisee --repeat N -- COMMAND`: runs a command several times, each run with a profile of its own in one folder.
+//! `mpisee --repeat N -- COMMAND`: runs a command several times, each run with a profile of its own
+//! in one folder.
 
 mod folder;
 mod place;
@@ -24,7 +25,8 @@ const NO_PROFILE: u8 = 1;
 /// The number that shells add to that of a signal.
 const BY_SIGNAL: i32 = 128;
 
-/// Runs the command `times` times; the exit code is that of the first run that fails, after which none is started.
+/// Runs the command `times` times; the exit code is that of the first run that fails, after which
+/// none is started.
 pub fn repeat(run: &Run, times: u32) -> Result<ExitCode, Failure> {
     let not_repeated = |why: String| Failure::NotRepeated { why };
     let wanted = options(&run.variables);
@@ -41,7 +43,8 @@ pub fn repeat(run: &Run, times: u32) -> Result<ExitCode, Failure> {
     let mut last = before.clone();
     for number in 1..=times {
         let mut command = command(&words, run, &absolute);
-        // SAFETY: both closures make system calls only, and touch no memory that another thread may hold.
+        // SAFETY: both closures make system calls only, and touch no memory that another thread may
+        // hold.
         unsafe {
             command.pre_exec(signals::restorer()).pre_exec(restore).pre_exec(standard_descriptors::closer());
         }
@@ -130,7 +133,8 @@ fn kind(word: &OsStr) -> Word {
     }
 }
 
-/// The options of the ranks' `mpisee`: the folder, silence, and what this one was given and that one was not.
+/// The options of the ranks' `mpisee`: the folder, silence, and what this one was given and that
+/// one was not.
 fn inner_options(run: &Run, folder: &Path, inside: &[OsString]) -> Result<Vec<OsString>, String> {
     let given = cli::given(inside);
     if given.contains(&"repeat") {
@@ -166,7 +170,8 @@ fn inner_options(run: &Run, folder: &Path, inside: &[OsString]) -> Result<Vec<Os
     Ok(options)
 }
 
-/// One run. The variables are for scripts that have `mpisee` in them, and for programs that are linked with the profiler.
+/// One run. The variables are for scripts that have `mpisee` in them, and for programs that are
+/// linked with the profiler.
 fn command(words: &[OsString], run: &Run, folder: &Path) -> Command {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]);

@@ -1,8 +1,9 @@
 //! Where `mpisee` goes in a command that is repeated.
 //!
-//! The profiler has to reach the ranks, on all nodes. Variables do not: not every launcher passes them on, and a library that is
-//! preloaded on some nodes alone lets others wait for it. So `mpisee` stands before the program, as without `--repeat`: where the
-//! user has put it; else before the program that is linked with MPI. Where that is not certain, nothing is guessed.
+//! The profiler has to reach the ranks, on all nodes. Variables do not: not every launcher passes
+//! them on, and a library that is preloaded on some nodes alone lets others wait for it. So
+//! `mpisee` stands before the program, as without `--repeat`: where the user has put it; else
+//! before the program that is linked with MPI. Where that is not certain, nothing is guessed.
 
 use crate::cli;
 use std::ffi::{OsStr, OsString};
@@ -42,7 +43,8 @@ pub struct Insertion<'a> {
     pub options: &'a OptionsFor<'a>,
 }
 
-/// The command with `mpisee` and its options before each program; an error, which says what to do, where that is not certain.
+/// The command with `mpisee` and its options before each program; an error, which says what to do,
+/// where that is not certain.
 pub fn place(
     words: &[OsString],
     kind: impl Fn(&OsStr) -> Word,

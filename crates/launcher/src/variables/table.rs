@@ -1,18 +1,22 @@
-//! The tables of `--mpi-t list`: a line for each variable, or in a terminal as many as its width needs.
+//! The tables of `--mpi-t list`: a line for each variable, or in a terminal as many as its width
+//! needs.
 
 use crate::flavours::align;
 use std::io::IsTerminal;
 
-/// The smallest width of descriptions beside the other columns; below that they have lines of their own.
+/// The smallest width of descriptions beside the other columns; below that they have lines of their
+/// own.
 const BESIDE_AT_LEAST: usize = 30;
-/// Columns that the last cell before the description takes at most in a terminal: a value may be a list of hundreds of words.
+/// Columns that the last cell before the description takes at most in a terminal: a value may be a
+/// list of hundreds of words.
 const CELL_AT_MOST: usize = 30;
 /// Columns that are left for it in the narrowest terminal.
 const CELL_AT_LEAST: usize = 8;
 /// The blanks before a description on lines of its own, and between columns.
 const INDENT: usize = 4;
 const BETWEEN: usize = 2;
-/// A terminal of fewer columns counts as one without a width, as launchers give to the programs that they start.
+/// A terminal of fewer columns counts as one without a width, as launchers give to the programs
+/// that they start.
 const NARROWEST: usize = 40;
 
 /// The width of the terminal that standard output is; `None` elsewhere.
@@ -27,7 +31,8 @@ pub fn terminal_width() -> Option<usize> {
     Some(usize::from(size.ws_col)).filter(|&width| code == 0 && width >= NARROWEST)
 }
 
-/// The lines of a table whose last column are descriptions; the first row has the headings. No line is wider than `width`, but for names that are.
+/// The lines of a table whose last column are descriptions; the first row has the headings. No line
+/// is wider than `width`, but for names that are.
 pub fn lines<const COLUMNS: usize>(table: &[[String; COLUMNS]], width: Option<usize>) -> String {
     let Some(width) = width else { return align(table) };
     let mut widths: [usize; COLUMNS] =

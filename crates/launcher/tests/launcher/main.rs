@@ -196,7 +196,7 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
         assert_eq!(run.status.code(), Some(127));
         assert!(run.stderr.starts_with(&format!("mpisee: {message}")), "{run:?}");
     }
-    for (slip, is_known) in [("dcotor", true), ("doktor", true), ("door", false)] {
+    for (slip, is_known) in [("dcotor", true), ("doktor", true), ("dot", false)] {
         let run = installed.mpisee(&[slip]).run();
         assert_eq!(run.stderr.ends_with(", and the command is `mpisee doctor`\n"), is_known, "{run:?}");
     }
@@ -271,7 +271,8 @@ fn mpi_linked_through_another_library_decides() {
     let print = "#include <stdio.h>\n#include <stdlib.h>\n\
                  int solve(void); int main(void) { puts(getenv(\"LD_PRELOAD\")); return solve(); }";
     let program = installed.program("app", print, &[&solver]);
-    // What the environment says of a launcher counts only where the program itself does not show its MPI.
+    // What the environment says of a launcher counts only where the program itself does not show
+    // its MPI.
     let run = installed.mpisee(&[&program]).variable("PMI_RANK", "0").run();
     assert_eq!((run.stdout.trim(), run.stderr.as_str()), (installed.profiler(OPEN_MPI).as_str(), ""));
 

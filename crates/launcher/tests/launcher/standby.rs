@@ -1,4 +1,5 @@
-//! Programs that nobody profiles, though the launcher preloaded the profiler: one sentence at the end says why.
+//! Programs that nobody profiles, though the launcher preloaded the profiler: one sentence at the
+//! end says why.
 
 use super::support::{Flavour, Installation, MPICH, OPEN_MPI, Outcome, script};
 use std::ffi::CString;
@@ -27,7 +28,8 @@ fn program(installed: &Installation) -> String {
     installed.program("app", source, &[&mpi])
 }
 
-/// Runs a command whose program sleeps, for long enough that the standby looks at its processes meanwhile.
+/// Runs a command whose program sleeps, for long enough that the standby looks at its processes
+/// meanwhile.
 fn looked_at(run: impl Fn(&str) -> Outcome) -> Outcome {
     let mut runs = ["1", "4", "16", "64"].into_iter().map(run);
     let is_general = |run: &Outcome| run.stderr.contains("nothing that");
@@ -201,7 +203,8 @@ fn a_program_that_cannot_be_started_is_reported_once() {
 fn the_standby_is_no_child_of_the_program_and_has_none_of_its_descriptors() {
     let installed = silent();
     // A shell that waits for all its children ends, and what it prints has an end before it does.
-    // It counts its children by itself: a pipeline of two commands has one or both when the first reads.
+    // It counts its children by itself: a pipeline of two commands has one or both when the first
+    // reads.
     let commands = "wait; ls /proc/self/fd | wc -l; read -r all </proc/$$/task/$$/children; set -- $all; echo $#; exec true";
     let plain = installed.mpisee(&["sh", "-c", commands]).variable("PMI_RANK", "1").run();
     let watched = installed.mpisee(&["sh", "-c", commands]).run();
@@ -287,9 +290,11 @@ fn a_program_whose_first_thread_has_ended_is_looked_at() {
     assert!(run.stderr.contains(&format!("env started {app} without LD_PRELOAD")), "{run:?}");
 }
 
-/// Gives a file the capability `CAP_NET_BIND_SERVICE`, as `setcap` does; capabilities(7). Root alone may.
+/// Gives a file the capability `CAP_NET_BIND_SERVICE`, as `setcap` does; capabilities(7). Root
+/// alone may.
 fn give_capability(program: &str) -> std::io::Result<()> {
-    /// `VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE`, then what is permitted and inheritable, in two parts.
+    /// `VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE`, then what is permitted and inheritable, in
+    /// two parts.
     const CAPABILITY: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
     let value: Vec<u8> = CAPABILITY.iter().flat_map(|word| word.to_le_bytes()).collect();
     let path = CString::new(program).unwrap();

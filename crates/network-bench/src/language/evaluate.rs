@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 const MOST_STATEMENTS: usize = 4_000_000;
 /// Members of one collective operation.
 const MOST_MEMBERS: i64 = 1 << 23;
-/// Places that are chosen for messages begin at multiples of that, or of a page where they are large.
+/// Places that are chosen for messages begin at multiples of that, or of a page where they are
+/// large.
 const ALIGNMENT: u64 = 64;
 const PAGE: u64 = 4096;
 
 impl Program {
-    /// The pattern for messages of `bytes` on `ranks` ranks; `settings` take the place of what `let` says.
+    /// The pattern for messages of `bytes` on `ranks` ranks; `settings` take the place of what
+    /// `let` says.
     pub fn pattern(&self, bytes: u64, ranks: u32, settings: &[(String, i64)]) -> Result<Pattern, Mistake> {
         let size = i64::try_from(bytes).map_err(|_| Mistake {
             line: 1,

@@ -1,5 +1,5 @@
-//! How the ranks of a node share its network interfaces: equations (1) and (2) of the CommBench paper, fitted to the
-//! bandwidth between two nodes by the number of active ranks.
+//! How the ranks of a node share its network interfaces: equations (1) and (2) of the CommBench
+//! paper, fitted to the bandwidth between two nodes by the number of active ranks.
 
 use crate::statistics::median;
 use mpisee_profile::network::{InterfaceModel, InterfaceScheme};

@@ -1,4 +1,5 @@
-//! Models fitted to measurements: lines for the time of a message by its size, and how ranks share network interfaces.
+//! Models fitted to measurements: lines for the time of a message by its size, and how ranks share
+//! network interfaces.
 
 pub mod interface;
 
@@ -45,7 +46,8 @@ impl Line {
         let (xx, xy) = (sum(&|x, _| x * x), sum(&|x, y| x * y));
         let determinant = weights * xx - x * x;
         let slope = if determinant > 0.0 { (weights * xy - x * y) / determinant } else { 0.0 };
-        // Neither a message that takes longer the shorter it is, nor an empty one in less than no time.
+        // Neither a message that takes longer the shorter it is, nor an empty one in less than no
+        // time.
         let (latency_s, per_byte_s) = match (y - slope * x) / weights {
             latency_s if slope < 0.0 || latency_s.is_nan() => (y / weights, 0.0),
             latency_s if latency_s < 0.0 => (0.0, xy / xx),
@@ -57,8 +59,8 @@ impl Line {
     }
 }
 
-/// Fits lines to (bytes, seconds) by ascending size; as many as the points justify. Where the eager limit lies between two
-/// sizes, one line ends there and another one begins.
+/// Fits lines to (bytes, seconds) by ascending size; as many as the points justify. Where the eager
+/// limit lies between two sizes, one line ends there and another one begins.
 pub fn fit(points: &[(u64, f64)], eager_limit_bytes: Option<u64>) -> Fit {
     let scaled: Vec<(f64, f64)> = points.iter().map(|&(bytes, time_s)| (bytes as f64, time_s)).collect();
     let forced = eager_limit_bytes.map(|limit| points.partition_point(|&(bytes, _)| bytes <= limit));
@@ -107,7 +109,8 @@ fn pieces(ends: &[usize]) -> impl Iterator<Item = (usize, usize)> {
     std::iter::once(0).chain(ends.iter().copied()).zip(ends.iter().copied())
 }
 
-/// The ends of `count` segments with the smallest error, by dynamic programming; one of them at `forced`.
+/// The ends of `count` segments with the smallest error, by dynamic programming; one of them at
+/// `forced`.
 fn best(points: &[(f64, f64)], count: usize, forced: Option<usize>) -> Option<Vec<usize>> {
     let cost = |from: usize, to: usize| {
         let spans_limit = forced.is_some_and(|at| from < at && at < to);
@@ -134,7 +137,8 @@ fn best(points: &[(f64, f64)], count: usize, forced: Option<usize>) -> Option<Ve
     table.pop().flatten().map(|(_, ends)| ends)
 }
 
-/// LogGP's g and G of a stream of messages: the time of one at the smallest size, and per byte between the two longest.
+/// LogGP's g and G of a stream of messages: the time of one at the smallest size, and per byte
+/// between the two longest.
 pub fn gaps(points: &[PairPoint]) -> (f64, f64) {
     let gap_s = points.first().map_or(f64::NAN, |point| point.stream_min_s);
     let per_byte_s = match points {

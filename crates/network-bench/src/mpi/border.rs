@@ -1,6 +1,8 @@
-//! The border to MPI: what rsmpi has no safe interface for, with the memory that MPI reads and writes.
+//! The border to MPI: what rsmpi has no safe interface for, with the memory that MPI reads and
+//! writes.
 //!
-//! MPI's default error handler ends the program, so that a call which returns has succeeded; [`done`] checks it all the same.
+//! MPI's default error handler ends the program, so that a call which returns has succeeded;
+//! [`done`] checks it all the same.
 
 use super::gpu::Allocation;
 use mpi::ffi;
@@ -44,7 +46,8 @@ impl Memory {
         Ok(Memory { begin: allocation.begin(), bytes: bytes as usize, owner: Owner::Gpu(allocation) })
     }
 
-    /// Zeroed memory of the host; fails where the system or a limit of the process (`ulimit -v`) has no more.
+    /// Zeroed memory of the host; fails where the system or a limit of the process (`ulimit -v`)
+    /// has no more.
     fn of_host(bytes: u64) -> Result<Memory, String> {
         let none = || format!("there is no memory for a buffer of {}; take smaller --sizes", size(bytes));
         let bytes = usize::try_from(bytes).expect("an address is as wide as a size").max(1);
@@ -96,11 +99,13 @@ impl Memory {
         Cow::Borrowed(&self.host_bytes()[..bytes])
     }
 
-    /// The bytes of memory of the host, while no operation of MPI is under way on them, and no rank that shares them runs a pattern.
+    /// The bytes of memory of the host, while no operation of MPI is under way on them, and no rank
+    /// that shares them runs a pattern.
     fn host_bytes(&mut self) -> &mut [u8] {
-        // SAFETY: the allocation is not CUDA's, as the callers see to, and has that many initialised bytes. `Plan::run` completes all
-        // operations on it that it starts before it returns, and a plan owns this memory. Other ranks copy from and to
-        // a shared window within a run alone, before and after which a verification has a barrier.
+        // SAFETY: the allocation is not CUDA's, as the callers see to, and has that many
+        // initialised bytes. `Plan::run` completes all operations on it that it starts before it
+        // returns, and a plan owns this memory. Other ranks copy from and to a shared window within
+        // a run alone, before and after which a verification has a barrier.
         unsafe { std::slice::from_raw_parts_mut(self.begin.as_ptr(), self.bytes) }
     }
 }
@@ -110,7 +115,8 @@ impl Drop for Memory {
         match &mut self.owner {
             // SAFETY: it was allocated with this layout.
             Owner::Heap(layout) => unsafe { dealloc(self.begin.as_ptr(), *layout) },
-            // SAFETY: the window is freed once; its ranks drop their memories of patterns in one order.
+            // SAFETY: the window is freed once; its ranks drop their memories of patterns in one
+            // order.
             Owner::Window(window) => done(unsafe { ffi::MPI_Win_free(window) }),
             // It frees itself.
             Owner::Gpu(_) => {}
@@ -153,7 +159,8 @@ pub struct TwoSided {
 }
 
 impl TwoSided {
-    /// The parts of this rank, in the order in which both ends have them; receives are started first.
+    /// The parts of this rank, in the order in which both ends have them; receives are started
+    /// first.
     pub fn new(world: &SimpleCommunicator, tag: c_int, parts: &[RankMessage], arena: &Memory) -> Self {
         let mut parts: Vec<_> = parts.iter().map(|&part| (part, arena.at(part.offset))).collect();
         parts.sort_by_key(|(part, _)| part.is_source);
@@ -165,9 +172,10 @@ impl TwoSided {
     pub fn start(&mut self) {
         for &(part, address) in &self.parts {
             let RankMessage { peer, bytes, .. } = part;
-            // SAFETY: the address is of an arena with that many bytes from there on, as `Pattern::arena` counts all that is
-            // touched; it outlives the carrier. Only the repetitions of the
-            // message write there, with the same bytes (`Pattern::check`), as in OSU's windows.
+            // SAFETY: the address is of an arena with that many bytes from there on, as
+            // `Pattern::arena` counts all that is touched; it outlives the carrier. Only the
+            // repetitions of the message write there, with the same bytes (`Pattern::check`), as in
+            // OSU's windows.
             let request = unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 done(match part.is_source {
@@ -207,7 +215,8 @@ impl Persistent {
         parts.sort_by_key(|part| part.is_source);
         let request = |part: &RankMessage| {
             let (address, bytes, peer) = (arena.at(part.offset), part.bytes, part.peer);
-            // SAFETY: the arena has the bytes of the part at its offset, and outlives the requests; the communicator is the world's.
+            // SAFETY: the arena has the bytes of the part at its offset, and outlives the requests;
+            // the communicator is the world's.
             unsafe {
                 let mut request = ffi::RSMPI_REQUEST_NULL;
                 done(match part.is_source {
@@ -243,8 +252,9 @@ impl Drop for Persistent {
 
 /// The messages of a step by `MPI_Put` or `MPI_Get`, in an epoch of post, start, complete and wait.
 ///
-/// The windows of all steps are of one arena, so that a step reads by its window what was put by another one's. That needs the unified memory
-/// model (MPI 4.1, 12.4), which Open MPI, MPICH and Intel MPI have; with the separate one the verification would find other bytes.
+/// The windows of all steps are of one arena, so that a step reads by its window what was put by
+/// another one's. That needs the unified memory model (MPI 4.1, 12.4), which Open MPI, MPICH and
+/// Intel MPI have; with the separate one the verification would find other bytes.
 pub struct OneSided {
     window: ffi::MPI_Win,
     /// The messages that this rank puts or gets, with the address in its arena.
@@ -259,7 +269,8 @@ pub struct OneSided {
 }
 
 impl OneSided {
-    /// Makes the step's window, together with all ranks. With `is_put` the sources act, else the destinations.
+    /// Makes the step's window, together with all ranks. With `is_put` the sources act, else the
+    /// destinations.
     pub fn new(
         world: &SimpleCommunicator,
         is_put: bool,
@@ -275,7 +286,8 @@ impl OneSided {
             peers.dedup();
             group(world, &peers)
         };
-        // SAFETY: the window is of the arena, which outlives it; all ranks make the windows of their steps in one order.
+        // SAFETY: the window is of the arena, which outlives it; all ranks make the windows of
+        // their steps in one order.
         let window = unsafe {
             let mut window = ffi::RSMPI_WIN_NULL;
             let info = ffi::RSMPI_INFO_NULL;
@@ -289,9 +301,9 @@ impl OneSided {
 
     /// Exposes the arena and starts all messages.
     pub fn start(&mut self) {
-        // SAFETY: the groups are those of the pattern, so that each start has its post; the offsets are within the arenas of
-        // both ends, and only the repetitions of a message
-        // write to one place, with the same bytes (`Pattern::check`).
+        // SAFETY: the groups are those of the pattern, so that each start has its post; the offsets
+        // are within the arenas of both ends, and only the repetitions of a message write to one
+        // place, with the same bytes (`Pattern::check`).
         unsafe {
             if self.origins != ffi::RSMPI_GROUP_NULL {
                 done(ffi::MPI_Win_post(self.origins, 0, self.window));
@@ -312,7 +324,8 @@ impl OneSided {
         }
     }
 
-    /// Completes what this rank puts or gets, if it is not yet: only then can the other ends wait for it.
+    /// Completes what this rank puts or gets, if it is not yet: only then can the other ends wait
+    /// for it.
     pub fn complete(&mut self) {
         if std::mem::take(&mut self.is_open) {
             // SAFETY: the epoch was begun by `start`, and is completed once.
@@ -371,7 +384,8 @@ pub fn begin_send<'b>(
 ) -> Pending<'b> {
     let comm = world.as_raw();
     assert!(buffer.bytes_in_all() >= bytes as u64, "the buffer holds the message");
-    // SAFETY: the buffer has that many bytes, and is borrowed until the message is complete: `Pending` waits for it.
+    // SAFETY: the buffer has that many bytes, and is borrowed until the message is complete:
+    // `Pending` waits for it.
     unsafe {
         let mut request = ffi::RSMPI_REQUEST_NULL;
         done(ffi::MPI_Isend(buffer.at(0), bytes, byte(), peer, tag, comm, &mut request));

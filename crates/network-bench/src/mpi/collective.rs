@@ -88,7 +88,8 @@ pub struct OperationComm {
 }
 
 impl OperationComm {
-    /// Makes the communicators of a step's operations, together with all ranks; the one of this rank, if it is a member.
+    /// Makes the communicators of a step's operations, together with all ranks; the one of this
+    /// rank, if it is a member.
     pub fn new(world: &SimpleCommunicator, calls: &[CollectiveCall]) -> Option<Rc<OperationComm>> {
         let own = own(calls, world.rank() as u32);
         let (comm, (_, view)) = members(world, own).zip(own)?;
@@ -121,8 +122,9 @@ impl Operation {
         let (counts, places, comm) = (counts.as_ptr(), places.as_ptr(), self.members.comm.as_raw());
         let (byte_places, addresses, kinds) = (byte_places.as_ptr(), addresses.as_ptr(), kinds.as_ptr());
         let ring = self.members.ring.unwrap_or(comm);
-        // SAFETY: the buffers have the bytes that `View::buffers` says, and the vectors an entry for each block; all members
-        // carry out their operations in one order, that of the pattern's steps.
+        // SAFETY: the buffers have the bytes that `View::buffers` says, and the vectors an entry
+        // for each block; all members carry out their operations in one order, that of the
+        // pattern's steps.
         done(unsafe {
             let sum = ffi::RSMPI_SUM;
             match view.collective {
@@ -204,7 +206,8 @@ impl Arguments {
     }
 }
 
-/// Makes the communicators of a step's operations, together with all ranks; the one of this rank's operation, if it has one.
+/// Makes the communicators of a step's operations, together with all ranks; the one of this rank's
+/// operation, if it has one.
 pub fn members(world: &SimpleCommunicator, own: Option<(usize, View)>) -> Option<SimpleCommunicator> {
     match own {
         Some((number, view)) => {

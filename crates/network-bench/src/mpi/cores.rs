@@ -1,4 +1,5 @@
-//! The time in which ranks had no core while they were measured: what they took then is no time of the network's.
+//! The time in which ranks had no core while they were measured: what they took then is no time of
+//! the network's.
 
 use mpi::collective::SystemOperation;
 use mpi::topology::SimpleCommunicator;
@@ -18,8 +19,8 @@ impl Watch {
         Watch { began: Instant::now(), waited_ns: cpu::read(None).reading.wait_ns }
     }
 
-    /// The part of its time since that the rank with most of it was ready to run without a core; `None` if the kernel tells none of
-    /// them. All ranks call it.
+    /// The part of its time since that the rank with most of it was ready to run without a core;
+    /// `None` if the kernel tells none of them. All ranks call it.
     pub fn end(self, world: &SimpleCommunicator) -> Option<f64> {
         const UNKNOWN: f64 = -1.0;
         let passed_ns = self.began.elapsed().as_nanos() as f64;

@@ -1,4 +1,5 @@
-//! `mpisee-bench`, the program that is built once per MPI and installed as `lib/mpisee/FLAVOUR/mpisee-bench`.
+//! `mpisee-bench`, the program that is built once per MPI and installed as
+//! `lib/mpisee/FLAVOUR/mpisee-bench`.
 
 mod agree;
 mod border;

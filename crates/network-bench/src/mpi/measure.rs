@@ -126,8 +126,8 @@ pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Re
     Ok(Times { iterations, longest_s, mean_s, ranks: ranks as u32, memory })
 }
 
-/// Chooses the memory of a pattern, checks that the pattern can be carried out in it, and loads what is needed for that, together with
-/// all ranks.
+/// Chooses the memory of a pattern, checks that the pattern can be carried out in it, and loads
+/// what is needed for that, together with all ranks.
 fn prepare(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Result<MemoryKind, Failed> {
     let kind = agree(world, memory::choose(pattern, effort.memory))?;
     // Of GPUs' memory, a verification has a copy.
@@ -175,7 +175,8 @@ impl<'w> Ranks<'w> {
         Ranks { world, has_part: has_part(world.rank()), all_have: (0..world.size()).all(has_part) }
     }
 
-    /// Lets ranks without a part sleep until all others have ended theirs: one that polled would take memory, or a core, from them.
+    /// Lets ranks without a part sleep until all others have ended theirs: one that polled would
+    /// take memory, or a core, from them.
     fn end(&self) {
         if self.all_have {
             return;

@@ -8,7 +8,8 @@ use mpisee_bench::output::size;
 use mpisee_bench::pattern::Pattern;
 use std::path::Path;
 
-/// Fails if the ranks of this node need more memory than the system has left, together with all ranks.
+/// Fails if the ranks of this node need more memory than the system has left, together with all
+/// ranks.
 pub fn check(world: &SimpleCommunicator, pattern: &Pattern) -> Result<(), String> {
     let rank = world.rank() as u32;
     let (given, got) = pattern.collective_buffers(rank);

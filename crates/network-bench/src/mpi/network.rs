@@ -1,4 +1,5 @@
-//! `mpisee-bench network`: models of latency and bandwidth, for each class of pairs of ranks, in `network.json`.
+//! `mpisee-bench network`: models of latency and bandwidth, for each class of pairs of ranks, in
+//! `network.json`.
 
 use super::agree::{Failed, agree};
 use super::border::{Memory, Pending, begin_send, done};
@@ -181,8 +182,8 @@ fn checked(
     Ok(pattern)
 }
 
-/// The largest message that the first rank can send while the second takes no part, by bisection; `None` where none is, or
-/// all are.
+/// The largest message that the first rank can send while the second takes no part, by bisection;
+/// `None` where none is, or all are.
 fn eager_limit(world: &SimpleCommunicator, ranks: [u32; 2], kind: MemoryKind) -> Result<Option<u64>, Failed> {
     let (mut below, mut above) = (0, MOST_EAGER_BYTES);
     let buffer = agree(world, Memory::of(kind, above))?;
@@ -199,9 +200,10 @@ fn eager_limit(world: &SimpleCommunicator, ranks: [u32; 2], kind: MemoryKind) ->
     Ok(Some(below))
 }
 
-/// Returns whether the first rank completes a send to the second before that posts its receive; alike on all ranks. The second is
-/// in MPI meanwhile, since an eager message may need it to take the data from a common buffer; no time is a limit, so that
-/// ranks which wait for a core are no reason.
+/// Returns whether the first rank completes a send to the second before that posts its receive;
+/// alike on all ranks. The second is in MPI meanwhile, since an eager message may need it to take
+/// the data from a common buffer; no time is a limit, so that ranks which wait for a core are no
+/// reason.
 fn is_sent_alone(world: &SimpleCommunicator, [from, to]: [u32; 2], buffer: &Memory, bytes: u64) -> bool {
     const MESSAGE: c_int = 1;
     const WORD: c_int = 2;
@@ -243,7 +245,8 @@ fn receive(world: &SimpleCommunicator, from: c_int, tag: c_int, buffer: &Memory,
     });
 }
 
-/// Models of the interfaces, where the ranks of the first two nodes are two groups of consecutive ranks.
+/// Models of the interfaces, where the ranks of the first two nodes are two groups of consecutive
+/// ranks.
 fn interfaces(
     world: &SimpleCommunicator,
     setting: &Setting,

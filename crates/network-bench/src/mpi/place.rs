@@ -12,7 +12,8 @@ pub struct RankLocation {
     pub node: i64,
     /// The socket to which the rank is bound; -1 if it may run on several.
     socket: i64,
-    /// The last level of cache to which it is bound, by its first core; -1 if it may run on several.
+    /// The last level of cache to which it is bound, by its first core; -1 if it may run on
+    /// several.
     cache: i64,
 }
 
@@ -125,8 +126,8 @@ fn hosts(world: &SimpleCommunicator) -> Vec<String> {
     hosts
 }
 
-/// Variables by which the MPI, its transports and NCCL are set; not those by which a launcher speaks to its processes, or that a library
-/// is to say more by.
+/// Variables by which the MPI, its transports and NCCL are set; not those by which a launcher
+/// speaks to its processes, or that a library is to say more by.
 fn settings() -> BTreeMap<String, String> {
     const BEGINNINGS: [&str; 14] = [
         "OMPI_MCA_btl",
@@ -152,7 +153,8 @@ fn settings() -> BTreeMap<String, String> {
     variables.filter(|(name, _)| is_one(name)).collect()
 }
 
-/// The first line with one space between words: MPICH has tabs there, and Open MPI's text ends in a zero.
+/// The first line with one space between words: MPICH has tabs there, and Open MPI's text ends in a
+/// zero.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default().trim_end_matches('\0');
     line.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -99,8 +99,9 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Has NCCL connect the ranks of each step, which it does with the first messages, by both of their processors at the same time: in
-    /// a run, one of them might wait for a message of MPI, for which the other one would have to be in MPI.
+    /// Has NCCL connect the ranks of each step, which it does with the first messages, by both of
+    /// their processors at the same time: in a run, one of them might wait for a message of MPI,
+    /// for which the other one would have to be in MPI.
     fn connect(&mut self, world: &SimpleCommunicator) {
         for Ready { carrier, .. } in &mut self.steps {
             if let Carrier::Nccl(messages) = carrier {

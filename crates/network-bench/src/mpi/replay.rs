@@ -1,4 +1,5 @@
-//! `mpisee-bench --like app.mpisee`: the profile's communication without the computation, in `network.json`.
+//! `mpisee-bench --like app.mpisee`: the profile's communication without the computation, in
+//! `network.json`.
 
 use super::agree::{Failed, agree};
 use super::cores::Watch;
@@ -63,7 +64,8 @@ pub fn measure(
     agree(world, written)
 }
 
-/// Leaves out the operations whose buffers do not fit into the memory of a node, on all ranks alike.
+/// Leaves out the operations whose buffers do not fit into the memory of a node, on all ranks
+/// alike.
 fn leave_out_what_is_too_large(world: &SimpleCommunicator, plan: &mut Plan) {
     let ranks_without = |item: &Item| {
         // Each check is one of all ranks, whatever it finds on this node.
@@ -92,8 +94,8 @@ fn kind(settings: &Settings) -> Option<String> {
     settings.memory.filter(|&kind| kind != MemoryKind::Host).map(|kind| kind.name().to_owned())
 }
 
-/// The content of the file so far; fails if there is one that is not of this MPI and this kind of memory. Replays and models go beside each
-/// other.
+/// The content of the file so far; fails if there is one that is not of this MPI and this kind of
+/// memory. Replays and models go beside each other.
 pub fn before(output: &Path, setting: &Setting, memory: Option<String>) -> Result<Network, String> {
     let fresh = Network {
         network_version: NETWORK_VERSION,
@@ -177,7 +179,8 @@ fn alone(world: &SimpleCommunicator, item: &Item, effort: Effort) -> Result<(f64
     Ok((time_s, if time_s > 0.0 { spread_s / time_s } else { 0.0 }))
 }
 
-/// The time of all ranks by the calls of all ranks: of a collective the mean time of a call; and the spread.
+/// The time of all ranks by the calls of all ranks: of a collective the mean time of a call; and
+/// the spread.
 fn per_call(
     world: &SimpleCommunicator,
     item: &Item,

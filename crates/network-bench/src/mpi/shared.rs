@@ -1,4 +1,5 @@
-//! The shared-memory backend: arenas in a window of the node, and messages that one of their two ranks copies.
+//! The shared-memory backend: arenas in a window of the node, and messages that one of their two
+//! ranks copies.
 
 use super::border::{Memory, done};
 use super::waiting::Waiting;
@@ -14,8 +15,8 @@ use std::os::raw::c_int;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
-/// Fails if messages of `shared` or `ipc` go from node to node, or do not fit into the memory that processes can share; together with
-/// all ranks.
+/// Fails if messages of `shared` or `ipc` go from node to node, or do not fit into the memory that
+/// processes can share; together with all ranks.
 pub fn check(world: &SimpleCommunicator, pattern: &Pattern, backend: Backend) -> Result<(), String> {
     let Some(layout) = Layout::of(pattern, world.size() as u32, backend) else { return Ok(()) };
     let ranks = ranks_of_node(&world.split_shared(world.rank()), world);
@@ -69,13 +70,15 @@ impl Segments {
         let begin = |(at, &rank): (usize, &u32)| (rank, segment(window, at as c_int));
         let begins: BTreeMap<u32, NonNull<u8>> = ranks.iter().enumerate().map(begin).collect();
         let own = begins[&rank];
-        // SAFETY: the segment has a page more than the layout's bytes, of which the alignment took less than all. Nobody else touches
-        // it before the barrier. Its own rank does so first, which puts the pages near its core.
+        // SAFETY: the segment has a page more than the layout's bytes, of which the alignment took
+        // less than all. Nobody else touches it before the barrier. Its own rank does so first,
+        // which puts the pages near its core.
         unsafe { own.as_ptr().write_bytes(0, (bytes - PAGE) as usize) };
         // SAFETY: the arena is in the segment, behind the slots.
         let arena = unsafe { own.add(layout.arena(rank) as usize) };
         let arena_bytes = (bytes - PAGE - layout.arena(rank)) as usize;
-        // SAFETY: the arena has that many initialised bytes, and the window is freed by its memory alone.
+        // SAFETY: the arena has that many initialised bytes, and the window is freed by its memory
+        // alone.
         let memory = unsafe { Memory::in_window(arena, arena_bytes, window) };
         node.barrier();
         (Segments { layout, begins }, memory)
@@ -102,8 +105,8 @@ impl Segments {
 
 /// A window with a segment of this size for each rank.
 fn allocate(node: &SimpleCommunicator, bytes: u64) -> ffi::MPI_Win {
-    // SAFETY: the texts end with a zero, and the info is freed here; all ranks of the node make the window together. The pointer is
-    // asked for by `segment` again.
+    // SAFETY: the texts end with a zero, and the info is freed here; all ranks of the node make the
+    // window together. The pointer is asked for by `segment` again.
     unsafe {
         let mut info = ffi::RSMPI_INFO_NULL;
         done(ffi::MPI_Info_create(&mut info));
@@ -142,16 +145,17 @@ struct Shared {
 
 impl Shared {
     fn handshake(&self, run: u64) -> Handshake<'_> {
-        // SAFETY: the slot is a cache line of a segment, which was zero at first and is used by handshakes alone; it lives as long as
-        // the arena.
+        // SAFETY: the slot is a cache line of a segment, which was zero at first and is used by
+        // handshakes alone; it lives as long as the arena.
         Handshake::new(unsafe { self.slot.as_ref() }, run)
     }
 
     fn complete(&self, run: u64) -> bool {
         self.handshake(run).complete(|| {
             for _ in 0..self.times {
-                // SAFETY: both spans are in arenas of this node, and do not overlap; no other message of the step writes to either
-                // (`Pattern::check`), and by the handshake both ranks have left them to this copy.
+                // SAFETY: both spans are in arenas of this node, and do not overlap; no other
+                // message of the step writes to either (`Pattern::check`), and by the handshake
+                // both ranks have left them to this copy.
                 unsafe { self.to.copy_from_nonoverlapping(self.from, self.bytes) };
                 // Each copy is made, though it brings the same bytes.
                 std::hint::black_box(self.to);

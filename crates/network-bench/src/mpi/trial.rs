@@ -1,4 +1,5 @@
-//! A trial of `mpisee-bench tune`: replays under the setting that this run was started with, and reports times and settings.
+//! A trial of `mpisee-bench tune`: replays under the setting that this run was started with, and
+//! reports times and settings.
 
 use super::agree::{Failed, agree};
 use super::measure::{self, Effort};

@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// Reads the variables of these names, and all that choose algorithms: those whose names end in `_algorithm`. None where the
-/// MPI has no tool interface.
+/// Reads the variables of these names, and all that choose algorithms: those whose names end in
+/// `_algorithm`. None where the MPI has no tool interface.
 pub fn read(names: &[String]) -> Vec<Variable> {
     let mut provided = 0;
     // SAFETY: the interface may be initialised at any time, and is finalised below.
@@ -41,7 +41,8 @@ pub fn selection() -> Option<String> {
     built_in(&std::fs::read(Path::new(OsStr::from_bytes(name.to_bytes()))).ok()?)
 }
 
-/// `MPI_T_BIND_NO_OBJECT` of Open MPI, and of MPICH and what comes from it; the other's is no binding of either.
+/// `MPI_T_BIND_NO_OBJECT` of Open MPI, and of MPICH and what comes from it; the other's is no
+/// binding of either.
 const NO_OBJECT: [c_int; 2] = [0, 9700];
 /// Characters of a name or description at the most.
 const LONGEST: usize = 8192;
@@ -51,8 +52,9 @@ fn variable(index: c_int, is_wanted: impl Fn(&str) -> bool) -> Option<Variable> 
     let mut description = vec![0_u8; LONGEST];
     let (mut name_length, mut description_length) = (name.len() as c_int, description.len() as c_int);
     let (mut verbosity, mut bind, mut scope) = (0, 0, 0);
-    // SAFETY: the buffers are as long as their lengths say; MPI ends the texts within. All other places are for one value each. A handle
-    // of an enumeration is a pointer in all MPIs, of which zeros are none.
+    // SAFETY: the buffers are as long as their lengths say; MPI ends the texts within. All other
+    // places are for one value each. A handle of an enumeration is a pointer in all MPIs, of which
+    // zeros are none.
     let (code, kind, names) = unsafe {
         let mut kind = ffi::RSMPI_DATATYPE_NULL;
         let mut names: ffi::MPI_T_enum = std::mem::zeroed();
@@ -74,7 +76,8 @@ fn variable(index: c_int, is_wanted: impl Fn(&str) -> bool) -> Option<Variable> 
     if code != ffi::MPI_SUCCESS as c_int || !NO_OBJECT.contains(&bind) || !is_wanted(&name) {
         return None;
     }
-    // Of its variables that are texts, MPICH has the default here, whatever is set; it takes the value from the environment alone.
+    // Of its variables that are texts, MPICH has the default here, whatever is set; it takes the
+    // value from the environment alone.
     let value = match value(index, kind)? {
         text if text.is_empty() && name == FILE => std::env::var(FILE).unwrap_or_default(),
         value => value,
@@ -87,7 +90,8 @@ fn text(buffer: &[u8]) -> String {
     CStr::from_bytes_until_nul(buffer).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// The value of a variable that belongs to no object: a text, or a whole number of one, four or eight bytes.
+/// The value of a variable that belongs to no object: a text, or a whole number of one, four or
+/// eight bytes.
 fn value(index: c_int, kind: ffi::MPI_Datatype) -> Option<String> {
     let mut size = 0;
     let mut count = 0;
@@ -116,7 +120,8 @@ fn value(index: c_int, kind: ffi::MPI_Datatype) -> Option<String> {
     }
 }
 
-/// The names of an enumeration's values; nothing for the null handle, which is a null pointer in Open MPI and MPICH.
+/// The names of an enumeration's values; nothing for the null handle, which is a null pointer in
+/// Open MPI and MPICH.
 fn enumeration(names: ffi::MPI_T_enum) -> Vec<(i64, String)> {
     let mut name = [0_u8; 512];
     let mut length = name.len() as c_int;
@@ -135,7 +140,8 @@ fn enumeration(names: ffi::MPI_T_enum) -> Vec<(i64, String)> {
         let mut name = [0_u8; 512];
         let mut length = name.len() as c_int;
         let mut number = 0;
-        // SAFETY: the enumeration has items up to its count; the buffer is as long as its length says.
+        // SAFETY: the enumeration has items up to its count; the buffer is as long as its length
+        // says.
         let code = unsafe {
             let name = name.as_mut_ptr().cast::<c_char>();
             ffi::MPI_T_enum_get_item(names, index, &mut number, name, &mut length)

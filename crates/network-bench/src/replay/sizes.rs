@@ -1,7 +1,8 @@
 //! The sizes of the messages between two ranks.
 //!
-//! A profile has the mean size by pair of ranks, and by rank the size classes of its calls. Where both agree, and a rank sends to each of its
-//! peers messages of the same mean size, those to each peer have the sizes of its calls, in their proportions.
+//! A profile has the mean size by pair of ranks, and by rank the size classes of its calls. Where
+//! both agree, and a rank sends to each of its peers messages of the same mean size, those to each
+//! peer have the sizes of its calls, in their proportions.
 
 use super::Sent;
 use crate::pattern::LARGEST_MESSAGE;

@@ -234,7 +234,8 @@ fn messages_have_the_sizes_of_the_calls_that_send_them() {
     };
     let bytes = 1000 * 4 + 500 * 40_000;
     assert_eq!(sent(&[("W", 0, 1, 1500, bytes)]), [(4, 1000), (40_000, 500)]);
-    // Where one peer gets other messages than another one, or the calls are not all, the mean is all that is known.
+    // Where one peer gets other messages than another one, or the calls are not all, the mean is
+    // all that is known.
     assert_eq!(sent(&[("W", 0, 1, 500, 500 * 40_000), ("W", 0, 0, 1000, 4000)]), [(40_000, 500), (4, 1000)]);
     assert_eq!(sent(&[("W", 0, 1, 3000, 2 * bytes)]), [(13_336, 3000)]);
 }
@@ -288,7 +289,8 @@ fn profiles_with_classes_of_both_directions_together_are_halved() {
     assert_eq!(sent(&calls, &[("W", 0, 1, 20, 81_000)]), [(100, 10), (8000, 10)]);
 }
 
-/// Beside one communicator of 3 and two of 2 members, a call of the 3 stands for three sevenths of all.
+/// Beside one communicator of 3 and two of 2 members, a call of the 3 stands for three sevenths of
+/// all.
 #[test]
 fn each_kind_of_communicator_is_measured_alone() {
     let sent = |source, destination, count| Sent { source, destination, bytes: 8, count };

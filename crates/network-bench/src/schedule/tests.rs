@@ -1,4 +1,5 @@
-//! The order of actions, and that no order of events in which they may happen leaves a rank waiting for ever.
+//! The order of actions, and that no order of events in which they may happen leaves a rank waiting
+//! for ever.
 
 use super::*;
 use crate::collective::Collective;
@@ -49,7 +50,8 @@ fn accesses_are_completed_before_a_later_step_may_block() {
     assert_eq!(schedule(&put, 1), [Start(0), Wait(0), Start(1), Wait(1)]);
     let get = pipeline(Backend::Get);
     assert_eq!(schedule(&get, 0), [Start(0), Start(1), Wait(0), Wait(1)]);
-    // What does not block may begin meanwhile; what does may not, be it a wait or a collective operation.
+    // What does not block may begin meanwhile; what does may not, be it a wait or a collective
+    // operation.
     let mut mixed = pipeline(Backend::Isend);
     mixed.steps[0].backend = Backend::Put;
     assert_eq!(schedule(&mixed, 0), [Start(0), Start(1), Wait(0), Wait(1)]);
@@ -59,8 +61,8 @@ fn accesses_are_completed_before_a_later_step_may_block() {
 
 const RANKS: u32 = 4;
 
-/// Steps of all backends of MPI and of shared memory, some with a collective operation; messages that conflict within their step are
-/// left out.
+/// Steps of all backends of MPI and of shared memory, some with a collective operation; messages
+/// that conflict within their step are left out.
 fn patterns() -> impl Strategy<Value = Pattern> {
     let backends = [Backend::Isend, Backend::Persistent, Backend::Put, Backend::Get, Backend::Shared];
     let message = (0..RANKS, 0..RANKS, 0..24_u64, 0..24_u64);
@@ -121,8 +123,9 @@ fn parts(actions: &[Action]) -> Vec<Part> {
     actions.iter().flat_map(of).collect()
 }
 
-/// Returns whether everything blocks as long as the standard lets it, and all ranks come to their ends all the same. What blocks is
-/// blocked until other ranks have done something, and nothing is undone, so that no order of events matters.
+/// Returns whether everything blocks as long as the standard lets it, and all ranks come to their
+/// ends all the same. What blocks is blocked until other ranks have done something, and nothing is
+/// undone, so that no order of events matters.
 fn ends(pattern: &Pattern, schedule: impl Fn(&Pattern, u32) -> Vec<Action>) -> bool {
     let parts: Vec<Vec<Part>> = (0..RANKS).map(|rank| parts(&schedule(pattern, rank))).collect();
     let mut next = vec![0; RANKS as usize];
@@ -169,7 +172,8 @@ fn is_blocked(pattern: &Pattern, done: &[Vec<Done>], rank: u32, part: Part) -> b
         Part::Collect(step) => pattern.steps[step]
             .collective_of(rank)
             .is_some_and(|call| !call.members.iter().all(|&member| done[member as usize][step].came)),
-        // The target of an access waits for its completion, the ends of other messages for their begin.
+        // The target of an access waits for its completion, the ends of other messages for their
+        // begin.
         Part::Wait(step) if is_one_sided(step) => !all(step, &|it| it.completed, false),
         Part::Wait(step) => !all(step, &|it| it.posted, true),
     }
@@ -184,7 +188,8 @@ proptest! {
     }
 }
 
-/// The model hangs where MPI does: with accesses that are completed only when the rank itself waits for the step.
+/// The model hangs where MPI does: with accesses that are completed only when the rank itself waits
+/// for the step.
 #[test]
 fn the_model_hangs_without_completions() {
     let without = |pattern: &Pattern, rank| {

@@ -67,7 +67,8 @@ impl Segments {
         }
     }
 
-    /// One rank's part in a run: as often as a rank is an end of a message it announces, and then completes it.
+    /// One rank's part in a run: as often as a rank is an end of a message it announces, and then
+    /// completes it.
     fn run(&self, pattern: &Pattern, rank: u32, run: u64) {
         for action in schedule(pattern, rank) {
             let (Action::Start(step) | Action::Complete(step) | Action::Wait(step)) = action;
@@ -94,7 +95,8 @@ impl Segments {
     }
 }
 
-/// Steps of messages with small offsets, of which those that conflict within their step are left out.
+/// Steps of messages with small offsets, of which those that conflict within their step are left
+/// out.
 fn patterns() -> impl Strategy<Value = Pattern> {
     let message = (0..RANKS, 0..RANKS, 0..12_u64, 0..24_u64, 0..24_u64);
     let steps = prop::collection::vec(prop::collection::vec(message, 0..6), 1..5);
@@ -114,7 +116,8 @@ fn patterns() -> impl Strategy<Value = Pattern> {
 }
 
 proptest! {
-    /// Threads that run a pattern several times, as ranks do, leave the bytes that a run on its own leaves.
+    /// Threads that run a pattern several times, as ranks do, leave the bytes that a run on its own
+    /// leaves.
     #[test]
     fn threads_leave_the_expected_bytes_and_none_hangs(pattern in patterns()) {
         let Some(segments) = Segments::new(&pattern) else { return Ok(()) };

@@ -25,8 +25,8 @@ pub struct Difference {
 impl Difference {
     /// Of pairs of times before and after; none of fewer than [`LEAST_PAIRS`].
     ///
-    /// The interval is that of the median, between two of the pairs: it assumes nothing of the distribution, and from 9 pairs on one that was
-    /// disturbed at each end does not matter.
+    /// The interval is that of the median, between two of the pairs: it assumes nothing of the
+    /// distribution, and from 9 pairs on one that was disturbed at each end does not matter.
     pub fn of(pairs: &[(f64, f64)]) -> Option<Difference> {
         let mut ratios: Vec<f64> = pairs.iter().map(|(before, after)| after / before).collect();
         if ratios.iter().any(|ratio| !ratio.is_finite()) {
@@ -63,10 +63,11 @@ pub fn median_difference(pairs: &[(f64, f64)]) -> Option<f64> {
     is_known.then(|| median(&ratios) - 1.0)
 }
 
-/// The number of values that are left out at each end of an interval for the median: as many as leave [`CONFIDENCE`]. None where
-/// all of them have less.
+/// The number of values that are left out at each end of an interval for the median: as many as
+/// leave [`CONFIDENCE`]. None where all of them have less.
 fn left_out(count: usize) -> Option<usize> {
-    // A value is above the median half of the time: the probability that none is, one is, two are, …
+    // A value is above the median half of the time: the probability that none is, one is, two are,
+    // …
     let mut chance = 0.5_f64.powi(i32::try_from(count).ok()?);
     let mut below = 0.0;
     let mut found = None;

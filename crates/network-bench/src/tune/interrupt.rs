@@ -1,4 +1,5 @@
-//! SIGINT, SIGTERM and SIGHUP, so that an interrupted search ends its run and leaves no files behind.
+//! SIGINT, SIGTERM and SIGHUP, so that an interrupted search ends its run and leaves no files
+//! behind.
 
 use std::os::raw::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +13,8 @@ extern "C" fn note(_signal: c_int) {
 /// From now on, the signals are noted, unless whoever started this process has them ignored.
 pub fn notice() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the handler stores to an atomic alone, which may be done at any time; both structures are whole.
+        // SAFETY: the handler stores to an atomic alone, which may be done at any time; both
+        // structures are whole.
         unsafe {
             let mut before: libc::sigaction = std::mem::zeroed();
             libc::sigaction(signal, std::ptr::null(), &mut before);

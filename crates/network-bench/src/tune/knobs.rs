@@ -1,4 +1,5 @@
-//! Knobs: the choices of algorithms that this MPI offers for what is replayed, read from its own control variables.
+//! Knobs: the choices of algorithms that this MPI offers for what is replayed, read from its own
+//! control variables.
 
 use super::rules::{self, Rule};
 use super::selection::{self, Selection, Tree};
@@ -12,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const USE_RULES: &str = "coll_tuned_use_dynamic_rules";
 /// See [`USE_RULES`].
 pub const RULES_FILE: &str = "coll_tuned_dynamic_rules_filename";
-/// Components of Open MPI that offer collectives beside tuned, by the variables that put them first.
+/// Components of Open MPI that offer collectives beside tuned, by the variables that put them
+/// first.
 const COMPONENTS: [&str; 2] = ["coll_han_priority", "coll_adapt_priority"];
 /// A priority above that of all components.
 const FIRST: &str = "100";
@@ -119,8 +121,8 @@ pub fn collective(item: &Item) -> Option<Collective> {
     Collective::from_name(&item.call).filter(|_| is_shared)
 }
 
-/// The knobs for these items with the MPI that reported; a sentence where it offers none that is known here. MPICH selects by
-/// the tree `own` without a change.
+/// The knobs for these items with the MPI that reported; a sentence where it offers none that is
+/// known here. MPICH selects by the tree `own` without a change.
 pub fn knobs(report: &Report, items: &[Item], own: Option<&Tree>) -> Result<Vec<Knob>, String> {
     if report.variable(USE_RULES).is_some() {
         open_mpi(report, items)
@@ -190,7 +192,8 @@ fn members_of(places: &[usize], items: &[Item]) -> Vec<u32> {
     places.iter().flat_map(|&at| members(&items[at])).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The knob of an algorithm that a variable forces for all communicators and sizes: the variable itself.
+/// The knob of an algorithm that a variable forces for all communicators and sizes: the variable
+/// itself.
 fn forced(collective: Collective, variable: &Variable, places: Vec<usize>, items: &[Item]) -> Knob {
     let name_of = |number: i64| match number {
         0 => "Open MPI's choice".to_owned(),
@@ -322,8 +325,9 @@ fn mpich_variables(report: &Report, collective: Collective) -> Vec<&Variable> {
     ends.filter_map(|end| report.variable(&format!("{MPICH}{name}_{end}"))).collect()
 }
 
-/// The knobs of an operation by MPICH's selection file: one for each size class on communicators of some sizes. None where it
-/// occurs with one, for which a variable says as much, or where a variable forces an algorithm, so that no file is looked at.
+/// The knobs of an operation by MPICH's selection file: one for each size class on communicators of
+/// some sizes. None where it occurs with one, for which a variable says as much, or where a
+/// variable forces an algorithm, so that no file is looked at.
 fn by_selection(
     report: &Report,
     own: &Tree,
@@ -354,7 +358,8 @@ fn by_selection(
     groups.into_iter().map(knob).filter(|knob| !knob.choices.is_empty()).collect()
 }
 
-/// The values that a variable of MPICH has, in their order: its description has `name - explanation` for each.
+/// The values that a variable of MPICH has, in their order: its description has `name -
+/// explanation` for each.
 fn mpich_values(variable: &Variable) -> Vec<&str> {
     const AUTO: &str = "auto - Internal algorithm selection (";
     let text = variable.description.as_str();
@@ -365,8 +370,9 @@ fn mpich_values(variable: &Variable) -> Vec<&str> {
             .filter(is_name)
             .collect();
     }
-    // MPICH 4.0 has lost the ends of lines: `…algorithmsmp                - Force smp`. Names are as wide as their column, and the
-    // first of it is known: that behind the explanation of `auto`, or behind the introduction.
+    // MPICH 4.0 has lost the ends of lines: `…algorithmsmp - Force smp`. Names are as wide as their
+    // column, and the first of it is known: that behind the explanation of `auto`, or behind the
+    // introduction.
     let Some(auto) = text.find(AUTO) else { return Vec::new() };
     let after = text[auto..].find(')').map_or("", |end| &text[auto + end + 1..]);
     let name = variable.name.trim_start_matches(MPICH).split("_POSIX_").next().unwrap_or_default();
@@ -376,7 +382,8 @@ fn mpich_values(variable: &Variable) -> Vec<&str> {
     column(before).into_iter().chain(["auto"]).chain(column(after)).collect()
 }
 
-/// The names in a text of `name  - explanation` without ends of lines, the first of which is at its begin.
+/// The names in a text of `name - explanation` without ends of lines, the first of which is at its
+/// begin.
 fn column(text: &str) -> Vec<&str> {
     const DASH: &str = " - ";
     let Some(width) = text.find(DASH) else { return Vec::new() };

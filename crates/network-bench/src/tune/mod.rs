@@ -1,8 +1,10 @@
-//! `mpisee-bench tune`: chooses the algorithms of an MPI for what a profile has, by runs of the replay in turn.
+//! `mpisee-bench tune`: chooses the algorithms of an MPI for what a profile has, by runs of the
+//! replay in turn.
 //!
-//! `knobs` are what can be chosen, as the MPI itself reports it; `runner` starts runs under a choice; `search` finds the
-//! choices that seem better than none, and confirms them in fresh runs of exactly the files that are written. `rules` has Open MPI's
-//! files, `selection` MPICH's, `program` the program's own runs, `output` what people and programs read.
+//! `knobs` are what can be chosen, as the MPI itself reports it; `runner` starts runs under a
+//! choice; `search` finds the choices that seem better than none, and confirms them in fresh runs
+//! of exactly the files that are written. `rules` has Open MPI's files, `selection` MPICH's,
+//! `program` the program's own runs, `output` what people and programs read.
 
 pub mod difference;
 mod interrupt;
@@ -81,7 +83,8 @@ pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
     let rules = output.with_extension_added("rules");
     let outcome = tune(args, settings, &plan, items, &folder.0, &rules)?;
     let file = output.with_extension_added("env");
-    // An earlier result, which may be in use, stays as it is until there is another one; the variables come last, since they name the rules.
+    // An earlier result, which may be in use, stays as it is until there is another one; the
+    // variables come last, since they name the rules.
     if outcome.is_kept() {
         if let Some((path, text)) = &outcome.change.rules {
             replace(path, text, &folder)?;
@@ -100,7 +103,8 @@ pub fn run(args: &TuneArgs, settings: &Settings) -> Result<String, String> {
     Ok(text)
 }
 
-/// Fails where the environment names a selection file that does not exist: MPICH's programs crash then.
+/// Fails where the environment names a selection file that does not exist: MPICH's programs crash
+/// then.
 fn check_environment(selection: Option<OsString>) -> Result<(), String> {
     match selection.map(PathBuf::from).filter(|path| !path.as_os_str().is_empty() && !path.exists()) {
         Some(path) => Err(format!(

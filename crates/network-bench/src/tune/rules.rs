@@ -1,4 +1,5 @@
-//! Files of rules for Open MPI's component tuned: which algorithm a collective takes, by size of communicator and of message.
+//! Files of rules for Open MPI's component tuned: which algorithm a collective takes, by size of
+//! communicator and of message.
 
 use crate::collective::Collective;
 use std::collections::BTreeMap;
@@ -19,8 +20,9 @@ pub struct Rule {
     pub name: String,
 }
 
-/// The number of an operation in rules files: its place in the enumeration `COLLTYPE` of Open MPI's coll_base_functions.h,
-/// which versions 1 to 5 have alike. None where the component tuned has no choice.
+/// The number of an operation in rules files: its place in the enumeration `COLLTYPE` of Open MPI's
+/// coll_base_functions.h, which versions 1 to 5 have alike. None where the component tuned has no
+/// choice.
 pub fn number(collective: Collective) -> Option<u32> {
     use Collective::*;
     Some(match collective {
@@ -42,8 +44,9 @@ pub fn number(collective: Collective) -> Option<u32> {
     })
 }
 
-/// Returns whether rules for the operation look at the size of messages in a way that a profile's size classes follow. Others
-/// have one size for all calls, or one that differs between versions of Open MPI.
+/// Returns whether rules for the operation look at the size of messages in a way that a profile's
+/// size classes follow. Others have one size for all calls, or one that differs between versions of
+/// Open MPI.
 pub fn has_sizes(collective: Collective) -> bool {
     use Collective::*;
     matches!(
@@ -60,8 +63,8 @@ pub fn has_sizes(collective: Collective) -> bool {
     )
 }
 
-/// Open MPI's size of a message for a size of the profile: of these operations that of all blocks together
-/// (`ompi_coll_tuned_*_intra_dec_dynamic`).
+/// Open MPI's size of a message for a size of the profile: of these operations that of all blocks
+/// together (`ompi_coll_tuned_*_intra_dec_dynamic`).
 fn open_mpi_bytes(collective: Collective, members: u32, bytes: u64) -> u64 {
     use Collective::*;
     match collective {
@@ -75,7 +78,8 @@ fn open_mpi_bytes(collective: Collective, members: u32, bytes: u64) -> u64 {
 /// The algorithm of a rule that leaves the choice to Open MPI.
 const OWN_CHOICE: i64 = 0;
 
-/// The file. A rule holds from its size to the next one's, so that each is followed by one that ends it.
+/// The file. A rule holds from its size to the next one's, so that each is followed by one that
+/// ends it.
 pub fn text(rules: &[Rule]) -> String {
     let mut by_number: BTreeMap<u32, Vec<&Rule>> = BTreeMap::new();
     for rule in rules {

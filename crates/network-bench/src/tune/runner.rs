@@ -24,7 +24,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// The change by a choice for some knobs; rules go into `file`, and so do selections, in the library's `own` tree.
+    /// The change by a choice for some knobs; rules go into `file`, and so do selections, in the
+    /// library's `own` tree.
     pub fn of<'k>(
         chosen: impl IntoIterator<Item = (&'k Knob, usize)>,
         file: &Path,
@@ -240,7 +241,8 @@ pub fn run_within(command: &mut Command, said: &Path, limit: Duration) -> Result
 /// Ends a launcher, which ends its ranks when it is asked to, and all that has started it.
 fn end(child: &mut Child) {
     const GRACE: Duration = Duration::from_secs(5);
-    // SAFETY: the process is a child that has not been waited for, so that its number, which is its group's, is its own.
+    // SAFETY: the process is a child that has not been waited for, so that its number, which is its
+    // group's, is its own.
     let signal = |child: &Child, signal| unsafe { libc::kill(-(child.id() as libc::pid_t), signal) };
     signal(child, libc::SIGTERM);
     let begin = Instant::now();

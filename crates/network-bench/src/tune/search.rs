@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 pub enum ChoiceResult {
     /// The difference to no change in the runs that tried it; none without a pair of runs.
     Difference(Option<Difference>),
-    /// The median difference of fewer pairs of runs than an interval needs, as where the search was interrupted.
+    /// The median difference of fewer pairs of runs than an interval needs, as where the search was
+    /// interrupted.
     Few {
         /// The number of pairs.
         pairs: usize,
@@ -50,8 +51,8 @@ pub struct Search<'a> {
     pub run_took: Duration,
 }
 
-/// The part of what a choice for all operations saves that choices for single ones have to save: the first also changes operations that were not
-/// measured.
+/// The part of what a choice for all operations saves that choices for single ones have to save:
+/// the first also changes operations that were not measured.
 const ENOUGH: f64 = 0.9;
 
 /// Times of a knob by round.
@@ -92,7 +93,8 @@ impl<'a> Search<'a> {
         Ok(report)
     }
 
-    /// The runs to come, in a sentence: some choices drop out soon, and what is confirmed may have to be measured anew.
+    /// The runs to come, in a sentence: some choices drop out soon, and what is confirmed may have
+    /// to be measured anew.
     pub fn outlook(&self, rounds: u32) -> String {
         let choices: usize = self.knobs.iter().map(|knob| knob.choices.len()).sum();
         let none: Vec<Vec<Candidate>> = self
@@ -131,8 +133,8 @@ impl<'a> Search<'a> {
         &self.trial.items
     }
 
-    /// Tries all choices in `rounds`, in an order that changes from one to the next, and returns what was found; of a search that is
-    /// interrupted what was found until then.
+    /// Tries all choices in `rounds`, in an order that changes from one to the next, and returns
+    /// what was found; of a search that is interrupted what was found until then.
     pub fn try_all(&self, rounds: u32) -> Result<Tried, String> {
         let candidates = |knob: &Knob| knob.choices.iter().map(|_| Candidate::default()).collect();
         let mut all: Vec<Vec<Candidate>> = self.knobs.iter().map(candidates).collect();
@@ -179,8 +181,8 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Finds out which choices of a setting fail, each in a run of its own: one that ended early for another reason, such as a
-    /// launcher that was killed, works then.
+    /// Finds out which choices of a setting fail, each in a run of its own: one that ended early
+    /// for another reason, such as a launcher that was killed, works then.
     fn blame(&self, setting: &Chosen, all: &mut [Vec<Candidate>], what: String) -> Result<(), String> {
         for (&knob, &choice) in setting {
             let candidate = &mut all[knob][choice];
@@ -196,9 +198,10 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// The best choice of each knob, if it seems better than none: fresh runs show whether it is. Those that were better for certain come first, since
-    /// the fastest of many uncertain ones was lucky. Choices for all operations are compared with those for
-    /// single ones by the time that they save.
+    /// The best choice of each knob, if it seems better than none: fresh runs show whether it is.
+    /// Those that were better for certain come first, since the fastest of many uncertain ones was
+    /// lucky. Choices for all operations are compared with those for single ones by the time that
+    /// they save.
     pub fn best(&self, tried: &Tried) -> (Chosen, Chosen) {
         let mut chosen = Chosen::new();
         for (knob, found) in tried.iter().enumerate() {
@@ -217,7 +220,8 @@ impl<'a> Search<'a> {
         self.without_overlap(chosen, tried)
     }
 
-    /// A component that comes first takes operations from the component that the rules are for: what saves more time is the first of the two.
+    /// A component that comes first takes operations from the component that the rules are for:
+    /// what saves more time is the first of the two.
     fn without_overlap(&self, chosen: Chosen, tried: &Tried) -> (Chosen, Chosen) {
         let saved = |knob: usize, choice: usize| match &tried[knob][choice] {
             ChoiceResult::Difference(Some(difference)) => {
@@ -235,8 +239,9 @@ impl<'a> Search<'a> {
         chosen.into_iter().partition(|(knob, _)| is_general(knob) == keeps_general)
     }
 
-    /// Measures what was chosen against no change in pairs of fresh runs, and leaves out what is not better for certain, until all
-    /// that is left is. Also the times without and with it, by knob.
+    /// Measures what was chosen against no change in pairs of fresh runs, and leaves out what is
+    /// not better for certain, until all that is left is. Also the times without and with it, by
+    /// knob.
     pub fn confirm(&self, mut chosen: Chosen, pairs: u32) -> Result<BTreeMap<usize, Confirmed>, String> {
         while !chosen.is_empty() {
             let mut times: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
@@ -348,8 +353,8 @@ fn leave_out(of_knob: &mut [Candidate], none: &Rounds) {
     }
 }
 
-/// The settings of a round: no change; then of each knob for single operations one choice that is still tried at a time, since these do
-/// not meet; and those for all operations each by itself.
+/// The settings of a round: no change; then of each knob for single operations one choice that is
+/// still tried at a time, since these do not meet; and those for all operations each by itself.
 fn settings(all: &[Vec<Candidate>], knobs: &[Knob]) -> Vec<Chosen> {
     let tried = |of_knob: &[Candidate]| -> Vec<usize> {
         (0..of_knob.len()).filter(|&at| of_knob[at].is_tried()).collect()

@@ -1,9 +1,10 @@
-//! MPICH's selection of algorithms: a tree of conditions with algorithms at its leaves, in a JSON file in place of the tree that the
-//! library has built in.
+//! MPICH's selection of algorithms: a tree of conditions with algorithms at its leaves, in a JSON
+//! file in place of the tree that the library has built in.
 //!
-//! The file replaces the whole tree, so what is written is the library's own tree, in which an algorithm holds for some sizes of
-//! communicators and messages. An algorithm only takes the place of others where the library itself has it under no further
-//! condition than size, such as an operation that commutes: what it needs of a call is written nowhere else.
+//! The file replaces the whole tree, so what is written is the library's own tree, in which an
+//! algorithm holds for some sizes of communicators and messages. An algorithm only takes the place
+//! of others where the library itself has it under no further condition than size, such as an
+//! operation that commutes: what it needs of a call is written nowhere else.
 
 use crate::collective::Collective;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
@@ -67,7 +68,8 @@ impl Tree {
         self.under(&key(collective)?)?.under(INTRA)
     }
 
-    /// The algorithms for a collective that another one may stand for: as the tree names them, without those that would change nothing.
+    /// The algorithms for a collective that another one may stand for: as the tree names them,
+    /// without those that would change nothing.
     pub fn algorithms(&self, collective: Collective) -> Vec<String> {
         let Some(tree) = self.of(collective) else { return Vec::new() };
         let mut uses = Vec::new();
@@ -143,7 +145,8 @@ impl Tree {
 /// The name of an algorithm in a tree, what has to hold beside sizes, and its parameters.
 type Use = (String, BTreeSet<String>, Tree);
 
-/// The name of a collective in a tree. None of those whose size in a tree does not follow a profile's.
+/// The name of a collective in a tree. None of those whose size in a tree does not follow a
+/// profile's.
 fn key(collective: Collective) -> Option<String> {
     size_name(collective)?;
     Some(format!("collective={}", collective.name()["MPI_".len()..].to_lowercase()))

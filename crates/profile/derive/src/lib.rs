@@ -1,4 +1,5 @@
-//! `#[derive(Columns)]` for the row types of a profile's tables: fields become columns, and doc comments their descriptions.
+//! `#[derive(Columns)]` for the row types of a profile's tables: fields become columns, and doc
+//! comments their descriptions.
 //!
 //! So the name, type and meaning of a column are written once, in the row type.
 
@@ -6,7 +7,8 @@ use proc_macro::TokenStream;
 use quote::quote;
 use syn::{Attribute, Data, DeriveInput, Expr, Fields, Lit, Meta, parse_macro_input};
 
-/// Implements `mpisee_profile::rows::Columns` for a struct with named fields, each of which has a doc comment.
+/// Implements `mpisee_profile::rows::Columns` for a struct with named fields, each of which has a
+/// doc comment.
 #[proc_macro_derive(Columns)]
 pub fn columns(input: TokenStream) -> TokenStream {
     let input = parse_macro_input!(input as DeriveInput);

@@ -1,8 +1,9 @@
 //! Accesses of GPU kernels, or copies of the host: the file in which a process counts them.
 //!
-//! The file lies beside the process's segment and outlives the process as that does. It is a header, then blocks of a
-//! kind, a length and that many bytes: entries, as JSON, which are written once, and values of counters, which are
-//! overwritten in place. It grows at the end; nothing moves.
+//! The file lies beside the process's segment and outlives the process as that does. It is a
+//! header, then blocks of a kind, a length and that many bytes: entries, as JSON, which are written
+//! once, and values of counters, which are overwritten in place. It grows at the end; nothing
+//! moves.
 
 mod owners;
 pub mod records;
@@ -28,8 +29,9 @@ pub const BLOCK_HEADER_BYTES: usize = 8;
 /// The number of the counter and its [`Values`] or [`CopyValues`]; each `u64`.
 pub const VALUES_BYTES: usize = 32;
 
-/// The file of a process, beside its segment. `start` is the time of the process's start, in ticks of the kernel, and `namespace` the number
-/// of its PID namespace: another one may have the same process number, of a process that was started in the same tick.
+/// The file of a process, beside its segment. `start` is the time of the process's start, in ticks
+/// of the kernel, and `namespace` the number of its PID namespace: another one may have the same
+/// process number, of a process that was started in the same tick.
 pub fn path(segments: &Path, user: u32, pid: u32, start: u64, namespace: u64) -> PathBuf {
     segments.join(format!("mpisee-{user}-{pid}-{start}-{namespace}.gpu"))
 }
@@ -63,7 +65,8 @@ pub enum Access {
 pub enum RemoteMemory {
     /// On another device of the process.
     Device(String),
-    /// Of another process, mapped by CUDA IPC: the handle, in hexadecimal, with which its owner exported it.
+    /// Of another process, mapped by CUDA IPC: the handle, in hexadecimal, with which its owner
+    /// exported it.
     Ipc(String),
     /// Of another process, imported in another way.
     Imported {
@@ -96,7 +99,8 @@ impl RemoteMemory {
 pub enum FileEntry {
     /// N, where one warp in N is counted; 1: every warp.
     Sampled(u32),
-    /// N, where of the intervals between two waits of the program one in N is counted. Values are estimates then.
+    /// N, where of the intervals between two waits of the program one in N is counted. Values are
+    /// estimates then.
     Intervals(u32),
     /// A call stack, or what is known of it.
     Object {
@@ -105,7 +109,8 @@ pub enum FileEntry {
         /// Return addresses, innermost first: `app+0x1a2b < app+0x3c4d`.
         stack: String,
     },
-    /// An allocation that was accessed. A later entry of the same number takes the place of an earlier one.
+    /// An allocation that was accessed. A later entry of the same number takes the place of an
+    /// earlier one.
     Range {
         /// Its number.
         id: u32,
@@ -116,8 +121,8 @@ pub enum FileEntry {
         /// The name that the program gave it, or nothing.
         name: String,
     },
-    /// Memory that was made accessible to other processes. A later entry of the same handle takes the place of an
-    /// earlier one.
+    /// Memory that was made accessible to other processes. A later entry of the same handle takes
+    /// the place of an earlier one.
     Export {
         /// The handle by which other processes import it.
         handle: Handle,
@@ -167,7 +172,8 @@ pub enum FileEntry {
         /// Its GNU build ID, in hexadecimal; empty if it has none.
         build_id: String,
     },
-    /// Calls of the driver that copy, set or launch, all of one kind, whose counter has [`CopyValues`].
+    /// Calls of the driver that copy, set or launch, all of one kind, whose counter has
+    /// [`CopyValues`].
     Calls {
         /// The number of the counter.
         id: u32,
@@ -218,10 +224,11 @@ pub struct CopyEnd {
 /// The values of a counter of accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Values {
-    /// Accesses that were counted, not scaled; with [`FileEntry::Intervals`] those that all intervals had, by estimate.
+    /// Accesses that were counted, not scaled; with [`FileEntry::Intervals`] those that all
+    /// intervals had, by estimate.
     pub accesses: u64,
-    /// Of copies of any length, their bytes; else, if only some warps are counted, the sum of the squares of the
-    /// accesses that a warp made at once.
+    /// Of copies of any length, their bytes; else, if only some warps are counted, the sum of the
+    /// squares of the accesses that a warp made at once.
     pub extra: u64,
     /// With [`FileEntry::Intervals`] the square of the standard error of `accesses`.
     pub variance: u64,
@@ -275,7 +282,8 @@ pub struct GpuFile {
 }
 
 impl GpuFile {
-    /// Reads the file; `None` if there is none. What a killed process left unfinished at the end is not taken.
+    /// Reads the file; `None` if there is none. What a killed process left unfinished at the end is
+    /// not taken.
     pub fn read(path: &Path) -> Result<Option<GpuFile>, ProfileError> {
         match std::fs::read(path) {
             Ok(bytes) => GpuFile::parse(&bytes).map(Some),

@@ -1,12 +1,12 @@
-//! Owners of memory that several processes share: the exporter and the importer have the same handle, so that they need
-//! not communicate while the program runs.
+//! Owners of memory that several processes share: the exporter and the importer have the same
+//! handle, so that they need not communicate while the program runs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::fmt;
 
-/// Identifies memory of another process. Bytes are in hexadecimal; `@` and a number of the machine follow if they are
-/// valid on one machine only.
+/// Identifies memory of another process. Bytes are in hexadecimal; `@` and a number of the machine
+/// follow if they are valid on one machine only.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Handle {
     /// A `CUipcMemHandle`.
@@ -30,7 +30,8 @@ pub struct Descriptor {
     pub namespace: u64,
     /// The process that exported it.
     pub pid: u32,
-    /// The number of the allocation among those that it exported. The importing process reads it modulo [`Descriptor::NUMBERS`].
+    /// The number of the allocation among those that it exported. The importing process reads it
+    /// modulo [`Descriptor::NUMBERS`].
     pub number: u64,
     /// The length of the allocation; in the importing process, the end of the part that was mapped.
     pub bytes: u64,

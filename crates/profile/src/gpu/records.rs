@@ -1,9 +1,10 @@
-//! Records of every access of GPU kernels, as `mpisee --gpu-records` writes them: what is in the file of a process, once
-//! zstd is undone.
+//! Records of every access of GPU kernels, as `mpisee --gpu-records` writes them: what is in the
+//! file of a process, once zstd is undone.
 //!
-//! The file is zstd frames, one after the other, each whole when it was written, so that of a killed process all but the
-//! last is there. Their content is [`RECORDS_MAGIC`] and blocks as in the file of counters: [`DESCRIPTION`], as JSON, and
-//! [`ACCESSES`], of accesses one after the other, each
+//! The file is zstd frames, one after the other, each whole when it was written, so that of a
+//! killed process all but the last is there. Their content is [`RECORDS_MAGIC`] and blocks as in
+//! the file of counters: [`DESCRIPTION`], as JSON, and [`ACCESSES`], of accesses one after the
+//! other, each
 //!
 //! | bytes | |
 //! | --- | --- |
@@ -73,8 +74,8 @@ pub enum Description {
         /// True if it is a name that this process gave.
         is_named: bool,
     },
-    /// Memory that was made accessible to other processes by a handle. A later one of the same handle
-    /// takes the place of an earlier one.
+    /// Memory that was made accessible to other processes by a handle. A later one of the same
+    /// handle takes the place of an earlier one.
     Export {
         /// The handle by which other processes import it.
         handle: Handle,

@@ -1,8 +1,10 @@
-//! The tables of an aggregate profile, whose rows are sums over ranks. They take the place of `ranks.csv`, `calls.csv`,
-//! `peers.csv`, `outside.csv`, `regions.csv` and `gpu.csv`; `comms.csv` is there in both kinds of profile.
+//! The tables of an aggregate profile, whose rows are sums over ranks. They take the place of
+//! `ranks.csv`, `calls.csv`, `peers.csv`, `outside.csv`, `regions.csv` and `gpu.csv`; `comms.csv`
+//! is there in both kinds of profile.
 //!
-//! `ranks` is the number of ranks that have a row of the kind in a profile by rank; least, most and standard deviation are
-//! over these. Where several ranks have the least or the most, the first of them is named.
+//! `ranks` is the number of ranks that have a row of the kind in a profile by rank; least, most and
+//! standard deviation are over these. Where several ranks have the least or the most, the first of
+//! them is named.
 
 use super::{Cpus, GpuMemory, Memory, Row, Seconds};
 use crate::RankSet;
@@ -13,7 +15,8 @@ use mpisee_profile_derive::Columns;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Ranks as ranges, `0-63,128-191`; of those that would take too many ranges only the number is kept, `~500000`.
+/// Ranks as ranges, `0-63,128-191`; of those that would take too many ranges only the number is
+/// kept, `~500000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ranks {
     /// The ranks.
@@ -28,9 +31,11 @@ impl Default for Ranks {
     }
 }
 
-/// Limit on the ranks of two interleaved sets that are joined rank by rank; beyond it they are only counted.
+/// Limit on the ranks of two interleaved sets that are joined rank by rank; beyond it they are only
+/// counted.
 const MOST_WALKED: u64 = 1 << 22;
-/// Limit on the ranges of a set; beyond it only the number of ranks is kept, so that no set grows with the job.
+/// Limit on the ranges of a set; beyond it only the number of ranks is kept, so that no set grows
+/// with the job.
 const MOST_RANGES: usize = 4096;
 
 impl Ranks {
@@ -170,7 +175,8 @@ pub struct NodeRow {
     /// Sum of the times on a core, over the ranks that have one; empty if none has.
     #[serde(default)]
     pub cpu_s: Option<Seconds>,
-    /// Sum of the times in which ranks were ready to run and had no core, see [`super::RankRow::cpu_wait_s`].
+    /// Sum of the times in which ranks were ready to run and had no core, see
+    /// [`super::RankRow::cpu_wait_s`].
     #[serde(default)]
     pub cpu_wait_s: Option<Seconds>,
     /// The most time in which a rank was ready to run and had no core.
@@ -212,7 +218,8 @@ impl Row for NodeRow {
     ];
 }
 
-/// `totals.csv`: one row per communicator or family, region, operation, size class, kind of memory and call site, over ranks.
+/// `totals.csv`: one row per communicator or family, region, operation, size class, kind of memory
+/// and call site, over ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct TotalRow {
     /// The communicator or family.
@@ -227,7 +234,8 @@ pub struct TotalRow {
     pub size_max: u64,
     /// The kind of memory that has the buffers, as in `calls.csv`.
     pub memory: Memory,
-    /// The place in the program that makes the calls, see [`super::SiteRow`]; empty if it is not known, or was not kept.
+    /// The place in the program that makes the calls, see [`super::SiteRow`]; empty if it is not
+    /// known, or was not kept.
     #[serde(default)]
     pub site: Option<SiteId>,
     /// The number of ranks that made such calls.
@@ -259,10 +267,11 @@ impl Row for TotalRow {
     const OPTIONAL: &'static [&'static str] = &["site"];
 }
 
-/// `spread.csv`: how the totals of ranks differ, by communicator and operation, by communicator (`call` is empty), by
-/// operation (`comm` is empty), and overall (both are empty).
+/// `spread.csv`: how the totals of ranks differ, by communicator and operation, by communicator
+/// (`call` is empty), by operation (`comm` is empty), and overall (both are empty).
 ///
-/// Rows of `totals.csv` do not show that: the rank with most time in one size class need not be the one with most in all.
+/// Rows of `totals.csv` do not show that: the rank with most time in one size class need not be the
+/// one with most in all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct SpreadRow {
     /// The communicator or family; empty for all.
@@ -333,8 +342,8 @@ impl Row for OffsetRow {
     const FILE: &'static str = "offsets.csv";
 }
 
-/// `outside-totals.csv`: point-to-point messages to and from processes of other worlds, over ranks. A profile
-/// without such messages has no such file.
+/// `outside-totals.csv`: point-to-point messages to and from processes of other worlds, over ranks.
+/// A profile without such messages has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideTotalRow {
     /// The communicator or family.
@@ -376,8 +385,8 @@ pub struct RegionTotalRow {
     pub useful_s: Seconds,
     /// The most that a rank spent in the region and outside of MPI, as the mean of these threads.
     pub useful_max_s: Seconds,
-    /// Sum of the threads that called MPI there, see [`super::RegionRow::mpi_threads`], where a rank
-    /// without any counts as one; empty if that of no rank is known.
+    /// Sum of the threads that called MPI there, see [`super::RegionRow::mpi_threads`], where a
+    /// rank without any counts as one; empty if that of no rank is known.
     #[serde(default)]
     pub mpi_threads: Option<u64>,
     /// Sum of the time that these threads lived meanwhile, see [`super::RegionRow::mpi_thread_s`].
@@ -404,9 +413,9 @@ pub enum PeerDevice {
     Managed,
 }
 
-/// `gpu-totals.csv`: accesses of kernels to memory beyond their own device and process, over ranks; one row per
-/// kernel, source line, launching line, relation to the owner, object, kind of access and width. A profile without such
-/// accesses has no such file.
+/// `gpu-totals.csv`: accesses of kernels to memory beyond their own device and process, over ranks;
+/// one row per kernel, source line, launching line, relation to the owner, object, kind of access
+/// and width. A profile without such accesses has no such file.
 ///
 /// A line that accesses more than 64 objects has `*` for numbers in their names, and where these
 /// are still too many, `*` for all of them. Offsets are as in [`OffsetRow`].
@@ -414,8 +423,8 @@ pub enum PeerDevice {
 pub struct GpuTotalRow {
     /// The kind of memory: `device`, `ipc`, `imported`, `pinned`, `registered` or `managed`.
     pub memory: GpuMemory,
-    /// The smallest offset of the owner's rank from that of the rank whose kernels they are: 0 for its own memory,
-    /// empty if the owner is unknown.
+    /// The smallest offset of the owner's rank from that of the rank whose kernels they are: 0 for
+    /// its own memory, empty if the owner is unknown.
     pub offset_min: Option<i64>,
     /// The largest offset of the owner's rank.
     pub offset_max: Option<i64>,
@@ -427,7 +436,8 @@ pub struct GpuTotalRow {
     pub source: String,
     /// The line that launched the kernel, as in [`super::GpuRow`].
     pub launched: String,
-    /// The memory's name or its allocating call, as in [`super::GpuRow`]; with `*` where there are too many.
+    /// The memory's name or its allocating call, as in [`super::GpuRow`]; with `*` where there are
+    /// too many.
     pub object: String,
     /// The kind of access: `load`, `store` or `atomic`.
     pub access: Access,

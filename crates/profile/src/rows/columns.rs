@@ -1,6 +1,8 @@
-//! The columns of tables as data: name, type, unit and description, all from the row types by `#[derive(Columns)]`.
+//! The columns of tables as data: name, type, unit and description, all from the row types by
+//! `#[derive(Columns)]`.
 //!
-//! docs/reference/columns.md, the Python package and files of `mpisee-through export` have their descriptions from here.
+//! docs/reference/columns.md, the Python package and files of `mpisee-through export` have their
+//! descriptions from here.
 
 use super::{CopyMode, Cpus, GpuMemory, Members, Memory, MessageEnd, PeerDevice, Ranks, Seconds};
 use crate::CommRank;
@@ -122,7 +124,8 @@ pub trait Columns {
     fn cells<'r>(&'r self, cells: &mut Vec<Cell<'r>>);
 }
 
-/// The description of a table in Markdown, from the doc comment of its row type: "`calls.csv`: one row per …" without the name.
+/// The description of a table in Markdown, from the doc comment of its row type: "`calls.csv`: one
+/// row per …" without the name.
 pub fn table_description(about: &str) -> String {
     let text = about.split_once("`: ").map_or(about, |(_, text)| text);
     let mut letters = text.chars();
@@ -130,7 +133,8 @@ pub fn table_description(about: &str) -> String {
     without_links(&(first + letters.as_str()))
 }
 
-/// Takes rustdoc's links out: ``[`super::RankRow`]`` becomes `` `ranks.csv` `` where it names a row type, else the last name.
+/// Takes rustdoc's links out: ``[`super::RankRow`]`` becomes `` `ranks.csv` `` where it names a row
+/// type, else the last name.
 fn without_links(text: &str) -> String {
     let mut parts = text.split("[`");
     let mut plain = parts.next().unwrap_or_default().to_owned();

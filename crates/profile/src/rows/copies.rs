@@ -21,8 +21,9 @@ impl CopyMode {
     }
 }
 
-/// `copies.csv`: copies, sets and launches that the host asked of GPUs (`mpisee --gpu-copies`); one row per rank, device, function
-/// of the driver, mode, memory of both ends and line of Python. A profile without such calls has no such file.
+/// `copies.csv`: copies, sets and launches that the host asked of GPUs (`mpisee --gpu-copies`); one
+/// row per rank, device, function of the driver, mode, memory of both ends and line of Python. A
+/// profile without such calls has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct CopyRow {
     /// The process.
@@ -33,7 +34,8 @@ pub struct CopyRow {
     pub call: String,
     /// The mode: `blocking` or `stream`.
     pub mode: CopyMode,
-    /// The memory that was read: `host`, `pinned`, `managed` or `device`; empty where nothing is read.
+    /// The memory that was read: `host`, `pinned`, `managed` or `device`; empty where nothing is
+    /// read.
     pub from: Option<Memory>,
     /// The device that it is on, by its UUID; empty where it is on none, or nothing is read.
     pub from_device: String,
@@ -47,7 +49,8 @@ pub struct CopyRow {
     pub calls: u64,
     /// Bytes that were copied or set.
     pub bytes: u64,
-    /// Time of the host in the calls, in seconds: that of the GPU is not in it where the call does not wait.
+    /// Time of the host in the calls, in seconds: that of the GPU is not in it where the call does
+    /// not wait.
     pub time_s: Seconds,
 }
 
@@ -55,15 +58,17 @@ impl Row for CopyRow {
     const FILE: &'static str = "copies.csv";
 }
 
-/// `staged.csv`: copies between device and host right before a send of the same memory of the host, or right after a receive
-/// into it; one row per communicator, rank, direction, memory and mode. A profile without such copies has no such file.
+/// `staged.csv`: copies between device and host right before a send of the same memory of the host,
+/// or right after a receive into it; one row per communicator, rank, direction, memory and mode. A
+/// profile without such copies has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct StagedRow {
     /// The communicator of the messages.
     pub comm: String,
     /// The process.
     pub rank: u32,
-    /// The direction of the messages: `sent`, copied to the host before; `received`, copied to a device afterwards.
+    /// The direction of the messages: `sent`, copied to the host before; `received`, copied to a
+    /// device afterwards.
     pub direction: MessageEnd,
     /// The memory of the host: `host`, `pinned` or `managed`.
     pub memory: Memory,

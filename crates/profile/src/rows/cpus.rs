@@ -6,7 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// Limit on the number of a CPU, which bounds time and memory on corrupt input; no node has as many.
+/// Limit on the number of a CPU, which bounds time and memory on corrupt input; no node has as
+/// many.
 const MOST_CPUS: u32 = 1 << 16;
 
 /// CPUs by their numbers in the kernel; none where they are unknown.

@@ -4,8 +4,8 @@ use super::{Cpus, Ranks, Row};
 use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
-/// `gpus.csv`: one row per node and GPU, or MIG instance of one, that CUDA's driver showed to a rank. A profile of a program
-/// that did not initialise CUDA has no such file.
+/// `gpus.csv`: one row per node and GPU, or MIG instance of one, that CUDA's driver showed to a
+/// rank. A profile of a program that did not initialise CUDA has no such file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Columns)]
 pub struct DeviceRow {
     /// The name of the host.
@@ -26,9 +26,11 @@ pub struct DeviceRow {
     pub mig: Option<u8>,
     /// The UUID of the GPU that a MIG instance is a part of; else empty.
     pub part_of: String,
-    /// Active NVLinks, to other GPUs and to switches; empty unless a rank used it and had initialised NVML, as NCCL does.
+    /// Active NVLinks, to other GPUs and to switches; empty unless a rank used it and had
+    /// initialised NVML, as NCCL does.
     pub nvlinks: Option<u32>,
-    /// The way to it in the PCI tree, as in `/sys/devices`: host bridge, ports and switches, and the GPU, with `/` between them.
+    /// The way to it in the PCI tree, as in `/sys/devices`: host bridge, ports and switches, and
+    /// the GPU, with `/` between them.
     pub pci_path: String,
     /// The ranks that used it, see [`super::RankRow::gpu`].
     pub ranks: Ranks,
@@ -47,15 +49,18 @@ pub struct DeviceLinkRow {
     pub device: String,
     /// The other GPU, by its UUID, or the network adapter by `nic` of [`NicRow`].
     pub peer: String,
-    /// The way by PCIe, as `nvidia-smi topo` calls it: `PIX` (one switch at most), `PXB` (several), `PHB` (the host bridge),
-    /// `NODE` (between host bridges of a NUMA node), `SYS` (between NUMA nodes), `same` of parts of one GPU; empty if it is unknown.
+    /// The way by PCIe, as `nvidia-smi topo` calls it: `PIX` (one switch at most), `PXB` (several),
+    /// `PHB` (the host bridge), `NODE` (between host bridges of a NUMA node), `SYS` (between NUMA
+    /// nodes), `same` of parts of one GPU; empty if it is unknown.
     pub path: String,
-    /// Active NVLinks from one to the other; empty where `nvlinks` of [`DeviceRow`] is, and where those of the device lead to switches instead,
-    /// by which they may be joined.
+    /// Active NVLinks from one to the other; empty where `nvlinks` of [`DeviceRow`] is, and where
+    /// those of the device lead to switches instead, by which they may be joined.
     pub nvlinks: Option<u32>,
-    /// 1 if kernels on either GPU can access memory of the other, 0 if not; empty if no rank saw both.
+    /// 1 if kernels on either GPU can access memory of the other, 0 if not; empty if no rank saw
+    /// both.
     pub peer_access: Option<u8>,
-    /// 1 if atomics between the two are done by the link itself, 0 if not; empty if no rank saw both.
+    /// 1 if atomics between the two are done by the link itself, 0 if not; empty if no rank saw
+    /// both.
     pub native_atomics: Option<u8>,
     /// The driver's rank of the link's performance: lower is better; empty if no rank saw both.
     pub performance: Option<u32>,

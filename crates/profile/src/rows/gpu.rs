@@ -23,8 +23,9 @@ pub enum GpuMemory {
     Managed,
 }
 
-/// `gpu.csv`: accesses of kernels to memory beyond their own device and process; one row per rank, device, owner,
-/// kernel, source line, launching line, object, kind of access and width. A profile without such accesses has no such file.
+/// `gpu.csv`: accesses of kernels to memory beyond their own device and process; one row per rank,
+/// device, owner, kernel, source line, launching line, object, kind of access and width. A profile
+/// without such accesses has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct GpuRow {
     /// The process.
@@ -44,7 +45,8 @@ pub struct GpuRow {
     /// `file:line` of Python that launched the kernel; empty where none did.
     #[serde(default)]
     pub launched: String,
-    /// The name that the program gave the memory, or the return addresses of the call that allocated it, innermost first.
+    /// The name that the program gave the memory, or the return addresses of the call that
+    /// allocated it, innermost first.
     pub object: String,
     /// The kind of access: `load`, `store` or `atomic`.
     pub access: Access,

@@ -1,7 +1,8 @@
 //! The tables of sampled messages: when both ends of the same message began and ended their parts.
 //!
-//! A *stream* is the messages with one tag from one process to another on a communicator. MPI keeps their order
-//! (MPI 4.1, 3.5), so both ends number them alike: message `k` at the sender is message `k` at the receiver.
+//! A *stream* is the messages with one tag from one process to another on a communicator. MPI keeps
+//! their order (MPI 4.1, 3.5), so both ends number them alike: message `k` at the sender is message
+//! `k` at the receiver.
 
 use super::{Row, Seconds};
 use mpisee_profile_derive::Columns;
@@ -19,8 +20,8 @@ pub enum MessageEnd {
 
 /// `messages.csv`: one row per communicator, rank, peer, end, tag and sampled message.
 ///
-/// Times are on the clock of `arrivals.csv`. Either end may lack messages that the other has; what both have is a random
-/// sample of the stream.
+/// Times are on the clock of `arrivals.csv`. Either end may lack messages that the other has; what
+/// both have is a random sample of the stream.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct MessageRow {
     /// The communicator.
@@ -37,16 +38,19 @@ pub struct MessageRow {
     pub message: u64,
     /// The length of the message.
     pub bytes: u64,
-    /// When `rank` entered the call that started the send, or posted the receive: of a blocking one, that call itself.
+    /// When `rank` entered the call that started the send, or posted the receive: of a blocking
+    /// one, that call itself.
     pub started_s: Seconds,
     /// When `rank` entered the call that completed its part; empty if none was seen to.
     pub arrival_s: Option<Seconds>,
-    /// When `rank` left the call of `arrival_s`. A call that only tests for completion waits for nothing: it has the same time twice.
+    /// When `rank` left the call of `arrival_s`. A call that only tests for completion waits for
+    /// nothing: it has the same time twice.
     pub departure_s: Option<Seconds>,
     /// The standard's name of the call that completed its part; empty if none was seen to.
     pub call: String,
-    /// The sends, receives and collective operations that `call` completed, sampled or not: 1 for `MPI_Recv`, 2 for `MPI_Sendrecv`. Those that were complete
-    /// when they started do not count, nor does what is for `MPI_PROC_NULL`.
+    /// The sends, receives and collective operations that `call` completed, sampled or not: 1 for
+    /// `MPI_Recv`, 2 for `MPI_Sendrecv`. Those that were complete when they started do not count,
+    /// nor does what is for `MPI_PROC_NULL`.
     pub completed: u32,
 }
 
@@ -73,10 +77,12 @@ pub struct StreamRow {
     pub messages: u64,
     /// Of `messages`, the number that have a row in `messages.csv`.
     pub sampled: u64,
-    /// Of `messages`, those while recording was on, of which `sampled` is a sample; empty in profiles of older versions.
+    /// Of `messages`, those while recording was on, of which `sampled` is a sample; empty in
+    /// profiles of older versions.
     pub recorded: Option<u64>,
-    /// 1 if the order of the messages is known; 0 if a nonblocking receive from any source or with any tag, a cancelled or truncated receive, a call in a
-    /// callback or several threads made it unknown: the stream has no rows in `messages.csv` then.
+    /// 1 if the order of the messages is known; 0 if a nonblocking receive from any source or with
+    /// any tag, a cancelled or truncated receive, a call in a callback or several threads made it
+    /// unknown: the stream has no rows in `messages.csv` then.
     pub ordered: u8,
 }
 

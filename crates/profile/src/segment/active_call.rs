@@ -1,35 +1,42 @@
-//! The call in progress: each thread that calls MPI has one slot for it, with the key [`super::SlotKey::ACTIVE_CALL`].
+//! The call in progress: each thread that calls MPI has one slot for it, with the key
+//! [`super::SlotKey::ACTIVE_CALL`].
 //!
-//! Before a call the thread writes when it began, then which it is; after it, that there is none. A reader that sees a
-//! call, then the tick, then the same call again has a pair that belongs together.
+//! Before a call the thread writes when it began, then which it is; after it, that there is none. A
+//! reader that sees a call, then the tick, then the same call again has a pair that belongs
+//! together.
 //!
-//! One value is of use to the thread alone: of some calls it measures what recording them takes, see [`super::layout::sampled`]. Another process
-//! may bring the next measured call forward ([`countdown::hastened`]). The thread counts down by a load and a store, so that such a write may be
-//! lost, which does no harm.
+//! One value is of use to the thread alone: of some calls it measures what recording them takes,
+//! see [`super::layout::sampled`]. Another process may bring the next measured call forward
+//! ([`countdown::hastened`]). The thread counts down by a load and a store, so that such a write
+//! may be lost, which does no harm.
 
 use super::awaited::{Awaited, Wildcards};
 use crate::{CommId, Operation, Ticks};
 use std::num::NonZero;
 
-/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no call.
+/// In a slot's values: the call, see [`pack`]; [`NOWHERE`] or [`ASKED`] while the thread is in no
+/// call.
 pub const CALL: usize = 0;
 /// In a slot's values: when the call began, in ticks.
 pub const SINCE: usize = 1;
-/// In a slot's values: when the call to MPI returned, in ticks; during the call the frame from which it was made, see [`frame`].
+/// In a slot's values: when the call to MPI returned, in ticks; during the call the frame from
+/// which it was made, see [`frame`].
 pub const RETURNED: usize = 2;
-/// In a slot's values: how many calls there are until the next one that is measured, for how many that one stands, and what of it is
-/// hidden; see [`countdown`].
+/// In a slot's values: how many calls there are until the next one that is measured, for how many
+/// that one stands, and what of it is hidden; see [`countdown`].
 pub const SAMPLING: usize = 3;
-/// In a slot's values: the address in the program to which the call returns; 0 where it is not known.
+/// In a slot's values: the address in the program to which the call returns; 0 where it is not
+/// known.
 pub const RETURNS_TO: usize = 4;
-/// In a slot's values: with whom the call communicates, see [`super::awaited`]. Only calls that can tell write it.
+/// In a slot's values: with whom the call communicates, see [`super::awaited`]. Only calls that can
+/// tell write it.
 pub const ENDS: usize = 5;
 
-/// The word of [`SAMPLING`]: from the lowest bit 32 of the countdown, 11 of the calls for which the measured one stands, 21 of the
-/// ticks that are hidden.
+/// The word of [`SAMPLING`]: from the lowest bit 32 of the countdown, 11 of the calls for which the
+/// measured one stands, 21 of the ticks that are hidden.
 pub mod countdown {
-    /// The countdown of the call that is measured is negative, that of the one before it zero. The sign is stored inverted, so that
-    /// counting down never borrows from the other fields.
+    /// The countdown of the call that is measured is negative, that of the one before it zero. The
+    /// sign is stored inverted, so that counting down never borrows from the other fields.
     const SIGN: u32 = 1 << 31;
     const STANDS_FOR_SHIFT: u32 = 32;
     const STANDS_FOR_BITS: u32 = 11;
@@ -55,7 +62,8 @@ pub mod countdown {
         word >> STANDS_FOR_SHIFT & MOST_STANDS_FOR
     }
 
-    /// The word after which the second call from now is measured, for the calls since the last one that was; `None` if it is no later anyway.
+    /// The word after which the second call from now is measured, for the calls since the last one
+    /// that was; `None` if it is no later anyway.
     pub const fn hastened(word: u64) -> Option<u64> {
         let skipped = left(word) as i64 - 1;
         if skipped < 1 || stands_for(word) <= skipped as u64 {
@@ -82,8 +90,8 @@ pub(crate) fn calls_since_sample(values: &[u64]) -> u64 {
 pub const NOWHERE: u64 = 0;
 /// In a recorded call that is not written yet.
 pub const ENTERING: u64 = 1;
-/// In no call that is recorded, and asked to look for a request, see [`super::switch_request`]. Another process puts this in place of
-/// [`NOWHERE`], and of nothing else.
+/// In no call that is recorded, and asked to look for a request, see [`super::switch_request`].
+/// Another process puts this in place of [`NOWHERE`], and of nothing else.
 pub const ASKED: u64 = 2;
 
 /// Returns whether a thread with that word is in no call that is recorded.
@@ -143,17 +151,19 @@ impl CurrentFunction {
 pub struct ActiveCall {
     /// The call.
     pub call: CurrentFunction,
-    /// The communicator that the call is on; of a completion, that of the first active request. `None` where it is not
-    /// known.
+    /// The communicator that the call is on; of a completion, that of the first active request.
+    /// `None` where it is not known.
     pub communicator: Option<CommId>,
     /// When the call began.
     pub since: Ticks,
-    /// The frame pointer of the function of the library that makes the call to MPI: the address at which that of its caller is stored,
-    /// and behind it the address to which it returns. `None` where none was written.
+    /// The frame pointer of the function of the library that makes the call to MPI: the address at
+    /// which that of its caller is stored, and behind it the address to which it returns. `None`
+    /// where none was written.
     pub frame: Option<u64>,
     /// The address in the program to which the call returns; `None` where it is not known.
     pub returns_to: Option<NonZero<u64>>,
-    /// With whom it communicates; `None` where that is not known, or all members of the communicator do.
+    /// With whom it communicates; `None` where that is not known, or all members of the
+    /// communicator do.
     pub awaited: Option<Awaited>,
 }
 
@@ -188,8 +198,8 @@ pub fn call_of(word: u64) -> Option<CurrentFunction> {
     CurrentFunction::from_number((word >> 32) as u16 & (u16::MAX >> 1))
 }
 
-/// When the last call of a thread returned; `None` for a thread that is in a call, or has made none. Within that `None` where nobody noted
-/// the time, as of calls that cannot be recorded.
+/// When the last call of a thread returned; `None` for a thread that is in a call, or has made
+/// none. Within that `None` where nobody noted the time, as of calls that cannot be recorded.
 pub(crate) fn last_return(values: &[u64]) -> Option<Option<Ticks>> {
     let word = values[RETURNED];
     let is_idle = is_outside(values[CALL]) && word != 0;

@@ -1,7 +1,9 @@
-//! With whom the call in progress communicates, as one word of its slot: peer and tag, two peers, or requests.
+//! With whom the call in progress communicates, as one word of its slot: peer and tag, two peers,
+//! or requests.
 //!
-//! The word is valid only for operations that set it; for others it is left from an earlier call. Ranks and tags are stored as the
-//! program passed them; the header has this MPI's values of `MPI_ANY_SOURCE`, `MPI_ANY_TAG` and `MPI_PROC_NULL` ([`Wildcards`]).
+//! The word is valid only for operations that set it; for others it is left from an earlier call.
+//! Ranks and tags are stored as the program passed them; the header has this MPI's values of
+//! `MPI_ANY_SOURCE`, `MPI_ANY_TAG` and `MPI_PROC_NULL` ([`Wildcards`]).
 
 use crate::rows::MessageEnd;
 use crate::{CommRank, Operation, OperationKind};
@@ -24,7 +26,8 @@ pub const fn both(dest: i32, source: i32) -> u64 {
 /// Bits of the number of requests.
 const COUNT_BITS: u32 = 28;
 
-/// The kind of a call's first request, in the word of [`requests`]; other numbers are those of something else.
+/// The kind of a call's first request, in the word of [`requests`]; other numbers are those of
+/// something else.
 pub mod first {
     /// A send.
     pub const SEND: u64 = 1;
@@ -40,8 +43,8 @@ pub const fn first_request(first: u64, peer: i32) -> u64 {
     (peer.cast_unsigned() as u64) << 32 | first << COUNT_BITS
 }
 
-/// The word of a completion: peer of the first active request 32 bits, what that is 4 bits (see [`first_request`]), active requests
-/// 28 bits, from the highest.
+/// The word of a completion: peer of the first active request 32 bits, what that is 4 bits (see
+/// [`first_request`]), active requests 28 bits, from the highest.
 #[inline(always)]
 pub const fn requests(count: usize, first_request: u64) -> u64 {
     const MOST: usize = (1 << COUNT_BITS) - 1;
@@ -95,7 +98,8 @@ pub enum Awaits {
 /// With whom a call communicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Awaited {
-    /// One message: which end of it this process is, who is at the other, and the tag; `None` for any.
+    /// One message: which end of it this process is, who is at the other, and the tag; `None` for
+    /// any.
     Message(MessageEnd, Peer, Option<i32>),
     /// A send and a receive in one.
     Exchange {

@@ -21,7 +21,8 @@ pub struct CountLimits {
 }
 
 impl CountLimits {
-    /// Limits for the process with that header and that many threads, which ran for `most_ns` at most.
+    /// Limits for the process with that header and that many threads, which ran for `most_ns` at
+    /// most.
     pub fn new(header: &Snapshot, threads: usize, most_ns: u64) -> CountLimits {
         CountLimits {
             most_ns: most_ns as f64,
@@ -31,8 +32,8 @@ impl CountLimits {
         }
     }
 
-    /// Limits while the process counts. One thread may take away what another added, and be read first, so a sum
-    /// may be negative for a moment.
+    /// Limits while the process counts. One thread may take away what another added, and be read
+    /// first, so a sum may be negative for a moment.
     #[must_use]
     pub fn while_it_counts(self) -> CountLimits {
         CountLimits { may_be_negative: true, ..self }

@@ -9,8 +9,8 @@ pub struct CpuReading {
     pub user_us: u64,
     /// Microseconds in the kernel.
     pub system_us: u64,
-    /// Nanoseconds in which threads were ready to run and had no core, summed over those that have not ended; `None` if
-    /// the kernel does not count them.
+    /// Nanoseconds in which threads were ready to run and had no core, summed over those that have
+    /// not ended; `None` if the kernel does not count them.
     pub wait_ns: Option<u64>,
     /// Times that the kernel took the core from a thread that was not done.
     pub involuntary_switches: u64,
@@ -50,8 +50,8 @@ impl CpuReading {
         })
     }
 
-    /// The use after `start`. Waits of threads that have ended since are missing in this reading: the difference is 0
-    /// where they exceed the rest.
+    /// The use after `start`. Waits of threads that have ended since are missing in this reading:
+    /// the difference is 0 where they exceed the rest.
     pub fn since(self, start: CpuReading) -> CpuReading {
         let wait_ns = self.wait_ns.zip(start.wait_ns);
         CpuReading {

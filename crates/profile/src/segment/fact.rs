@@ -22,13 +22,17 @@ pub enum Fact {
     Fold = 7,
     /// The job of a batch system, as in `run.json`.
     Job = 8,
-    /// The absolute paths of the wanted profile and of the working directory, with a zero between them.
+    /// The absolute paths of the wanted profile and of the working directory, with a zero between
+    /// them.
     Wanted = 9,
-    /// The CPUs that the process may use, `0-3,8`: when recording began, and again at the end of MPI if they differ then.
+    /// The CPUs that the process may use, `0-3,8`: when recording began, and again at the end of
+    /// MPI if they differ then.
     Cpus = 10,
-    /// A control variable of MPI's that is not at its default: name, value and what set it, with zeros between them.
+    /// A control variable of MPI's that is not at its default: name, value and what set it, with
+    /// zeros between them.
     Control = 11,
-    /// A request to switch recording that the process followed, see [`super::switch_request::FollowedRequest`].
+    /// A request to switch recording that the process followed, see
+    /// [`super::switch_request::FollowedRequest`].
     FollowedRequest = 12,
     /// A sentence for `run.json` on this rank, whichever it is.
     NoteOfRank = 13,

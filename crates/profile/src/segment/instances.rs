@@ -1,9 +1,11 @@
-//! Instances of collective operations, and the sample of them of which a process keeps when it entered and left the call.
+//! Instances of collective operations, and the sample of them of which a process keeps when it
+//! entered and left the call.
 //!
-//! All members of a communicator make its collective calls in the same order (MPI 4.1, 6.14), so the k-th `MPI_Allreduce` is the
-//! same one on each of them: they number their instances alike without a message. An instance is kept if a [`hash`] of its
-//! number has zeros under a mask. The mask gets a bit more whenever the room is full, and what it excludes is dropped.
-//! So all members keep the same instances, whatever pattern the program has.
+//! All members of a communicator make its collective calls in the same order (MPI 4.1, 6.14), so
+//! the k-th `MPI_Allreduce` is the same one on each of them: they number their instances alike
+//! without a message. An instance is kept if a [`hash`] of its number has zeros under a mask. The
+//! mask gets a bit more whenever the room is full, and what it excludes is dropped. So all members
+//! keep the same instances, whatever pattern the program has.
 
 use crate::{Operation, Ticks};
 
@@ -11,11 +13,13 @@ use crate::{Operation, Ticks};
 pub const INSTANCES: usize = 0;
 /// In a slot's values: the bits that the hash of a kept instance must not have.
 pub const MASK: usize = 1;
-/// In a slot's values: the sum of the ticks at which the process entered recorded calls, modulo 2^64.
+/// In a slot's values: the sum of the ticks at which the process entered recorded calls, modulo
+/// 2^64.
 pub const ARRIVALS: usize = 2;
 /// In a slot's values: how often 2^64 was subtracted from that sum.
 pub const ARRIVALS_CARRIED: usize = 3;
-/// In a slot's values: the instance from which on the recorder looks again whether to keep one; its own word.
+/// In a slot's values: the instance from which on the recorder looks again whether to keep one; its
+/// own word.
 pub const DUE: usize = 4;
 
 /// Words of a sample.
@@ -31,9 +35,11 @@ const MOST_BYTES: u64 = (1 << BYTES_BITS) - 1;
 /// An instance, or a message of a stream (see [`super::streams`]), that was kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// Its number among the calls of its operation on the communicator, or among the messages of its stream, from 0.
+    /// Its number among the calls of its operation on the communicator, or among the messages of
+    /// its stream, from 0.
     pub number: u64,
-    /// When the process entered the call that started the operation: of a blocking one, the same as `arrival`.
+    /// When the process entered the call that started the operation: of a blocking one, the same as
+    /// `arrival`.
     pub start: Ticks,
     /// When the process entered the call that completed it.
     pub arrival: Ticks,
@@ -50,22 +56,24 @@ pub enum Subject {
     Instance {
         /// The root's rank in the communicator; `None` where there is none, or one above 2^24 - 3.
         root: Option<u32>,
-        /// The sends, receives and collective operations that the call completed which completed it; 0 of a blocking one.
+        /// The sends, receives and collective operations that the call completed which completed
+        /// it; 0 of a blocking one.
         completed: u32,
     },
     /// One end of a message.
     Message {
         /// Its length.
         bytes: u64,
-        /// The call that completed it here, and how many sends, receives and collective operations this call completed; `None` if no
-        /// call was seen to.
+        /// The call that completed it here, and how many sends, receives and collective operations
+        /// this call completed; `None` if no call was seen to.
         completion: Option<(Operation, u32)>,
     },
 }
 
 impl Sample {
-    /// As words: number 40 bits, and from bit 40 on the root plus 1 or the completed messages; start; arrival; departure;
-    /// the completed collective operations, or bytes 48 bits, and from bit 48 on the number of the completing call plus 1.
+    /// As words: number 40 bits, and from bit 40 on the root plus 1 or the completed messages;
+    /// start; arrival; departure; the completed collective operations, or bytes 48 bits, and from
+    /// bit 48 on the number of the completing call plus 1.
     pub fn words(&self) -> [u64; SAMPLE_WORDS] {
         let (beside, last) = match self.subject {
             Subject::Instance { root, completed } => {
@@ -106,7 +114,8 @@ pub const fn number_of(first: u64) -> u64 {
     first & NUMBER_MASK
 }
 
-/// Spreads the numbers of instances evenly over all values, so that no pattern of a program meets that of the sample.
+/// Spreads the numbers of instances evenly over all values, so that no pattern of a program meets
+/// that of the sample.
 pub const fn hash(instance: u64) -> u64 {
     let mixed = (instance ^ 0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
     (mixed ^ mixed >> 32).wrapping_mul(0xc4ce_b9fe_1a85_ec53) >> 16

@@ -16,7 +16,8 @@ const STREAM: u64 = 1 << 60;
 const PATH: u64 = 1 << 59;
 /// With the tag of a region: the key has the values of one of MPI's variables in a region.
 const VARIABLE: u64 = 1 << 58;
-/// With the tag of a region: the key counts the recorded messages of a stream, where recording was switched.
+/// With the tag of a region: the key counts the recorded messages of a stream, where recording was
+/// switched.
 const RECORDED: u64 = 1 << 57;
 /// With the tag of a region: the key has the time that calls of NCCL took on the GPU.
 const GPU_TIME: u64 = 1 << 56;
@@ -62,7 +63,8 @@ pub enum Meaning {
     Instances(InstancesKey),
     /// Messages of one of the process's streams, by its number; see [`super::streams`].
     Stream(u32),
-    /// The recorded messages of a stream, by its number, where recording was switched; see [`super::streams::recorded`].
+    /// The recorded messages of a stream, by its number, where recording was switched; see
+    /// [`super::streams::recorded`].
     Recorded(u32),
     /// Calls of a call path.
     Path(PathKey),
@@ -74,8 +76,8 @@ pub enum Meaning {
     PollError(PollErrorKey),
 }
 
-/// An operation, and where the program calls it: either the operation alone, or the number of a call site, of which the log
-/// has the operation.
+/// An operation, and where the program calls it: either the operation alone, or the number of a
+/// call site, of which the log has the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationAtSite(u32);
 
@@ -140,7 +142,8 @@ pub struct InstancesKey {
     pub communicator: CommId,
     /// `Operation as u16`.
     pub operation: u16,
-    /// Of a persistent operation, the number of its request among those of the operation on the communicator; else 0.
+    /// Of a persistent operation, the number of its request among those of the operation on the
+    /// communicator; else 0.
     pub request: u32,
 }
 
@@ -189,7 +192,8 @@ impl PollErrorKey {
 }
 
 impl GpuTimeKey {
-    /// The word: tag 2, five bits 0, one bit 1, 3 free bits, operation 10 bits, communicator 24, region 12, size class 7.
+    /// The word: tag 2, five bits 0, one bit 1, 3 free bits, operation 10 bits, communicator 24,
+    /// region 12, size class 7.
     pub fn pack(self) -> SlotKey {
         let operation = u64::from(self.operation) << GPU_TIME_OPERATION_SHIFT;
         let communicator = u64::from(self.communicator.get()) << GPU_TIME_COMM_SHIFT;
@@ -310,7 +314,8 @@ impl SlotKey {
         SlotKey(self.0 & !SIZE_CLASS_MASK | u64::from(size_class) << SIZE_CLASS_SHIFT)
     }
 
-    /// The key of a call in another region, with another size class, its buffers in another kind of memory.
+    /// The key of a call in another region, with another size class, its buffers in another kind of
+    /// memory.
     #[inline]
     pub fn of_next_call(self, region: RegionId, size_class: u8, memory: Memory) -> SlotKey {
         let moved = u64::from(region.get()) << REGION_SHIFT | u64::from(size_class) << SIZE_CLASS_SHIFT;
@@ -383,8 +388,8 @@ impl SlotKey {
     }
 }
 
-/// The class of a message of `bytes` bytes: 0 for none, else 1 + the position of its highest bit, so that
-/// class c > 0 holds 2^(c-1) to 2^c - 1.
+/// The class of a message of `bytes` bytes: 0 for none, else 1 + the position of its highest bit,
+/// so that class c > 0 holds 2^(c-1) to 2^c - 1.
 #[inline]
 pub fn size_class(bytes: u64) -> u8 {
     (u64::BITS - bytes.leading_zeros()) as u8

@@ -1,5 +1,5 @@
-//! The layout of a segment's words. Increment [`VERSION`] on any change, but for a use of words that were zero before, where
-//! zero says that nothing is known.
+//! The layout of a segment's words. Increment [`VERSION`] on any change, but for a use of words
+//! that were zero before, where zero says that nothing is known.
 
 use std::sync::atomic::AtomicU64;
 
@@ -54,7 +54,8 @@ pub struct Header {
     pub boot: AtomicU64,
     /// The number of the process's PID namespace, pid_namespaces(7).
     pub namespace: AtomicU64,
-    /// A moment before recording began, on the monotonic clock: with the begin it gives the length of a tick.
+    /// A moment before recording began, on the monotonic clock: with the begin it gives the length
+    /// of a tick.
     pub before_monotonic_ns: AtomicU64,
     /// The same moment in ticks.
     pub before_ticks: AtomicU64,
@@ -66,13 +67,15 @@ pub struct Header {
     pub local_size: AtomicU64,
     /// 1 if the ranks are to collect the profile by messages, see [`crate::options::Collect`].
     pub by_messages: AtomicU64,
-    /// The begin of `MPI_Finalize`, nanoseconds since 1970, UTC; this and the next two once the process has arrived.
+    /// The begin of `MPI_Finalize`, nanoseconds since 1970, UTC; this and the next two once the
+    /// process has arrived.
     pub end_realtime_ns: AtomicU64,
     /// The same moment on the monotonic clock.
     pub end_monotonic_ns: AtomicU64,
     /// The same moment in ticks.
     pub end_ticks: AtomicU64,
-    /// Nanoseconds by which the time-stamp counter and the monotonic clock disagreed at most; 0 while they agree.
+    /// Nanoseconds by which the time-stamp counter and the monotonic clock disagreed at most; 0
+    /// while they agree.
     pub clocks_apart_ns: AtomicU64,
     /// The time that recording took of some calls, see [`sampled`].
     pub sampled: [AtomicU64; 6],
@@ -84,7 +87,8 @@ pub struct Header {
     pub cpu_at_start: [AtomicU64; cpu::WORDS],
     /// The same at the end of MPI; zeros before.
     pub cpu_at_end: [AtomicU64; cpu::WORDS],
-    /// The constants of its MPI that stand for no rank or no tag, see [`super::awaited::Wildcards`].
+    /// The constants of its MPI that stand for no rank or no tag, see
+    /// [`super::awaited::Wildcards`].
     pub wildcards: [AtomicU64; 3],
     /// A [`super::switch_request::SwitchRequest`] of another process, or 0.
     pub switch_request: AtomicU64,
@@ -123,8 +127,9 @@ pub struct ChunkHeader {
     pub bytes: AtomicU64,
     /// Slots, bytes of log, or samples, that are complete.
     pub used: AtomicU64,
-    /// Of a chunk of samples, the key of the slot that counts the instances or the messages. Of a chunk of slots, a number
-    /// that it shares with the other chunks of its writer alone, as one thread is; 0 if that is unknown.
+    /// Of a chunk of samples, the key of the slot that counts the instances or the messages. Of a
+    /// chunk of slots, a number that it shares with the other chunks of its writer alone, as one
+    /// thread is; 0 if that is unknown.
     pub key: AtomicU64,
     spare: [AtomicU64; 4],
 }
@@ -148,8 +153,8 @@ pub struct Slot {
     pub key: AtomicU64,
     /// Odd while the values change.
     pub sequence: AtomicU64,
-    /// Their meaning depends on the key: see [`call`], [`poll_error`], [`path`], [`peer`], [`region`],
-    /// [`shared_row`], [`variable`], [`super::active_call`], [`super::instances`].
+    /// Their meaning depends on the key: see [`call`], [`poll_error`], [`path`], [`peer`],
+    /// [`region`], [`shared_row`], [`variable`], [`super::active_call`], [`super::instances`].
     pub values: [AtomicU64; 6],
 }
 
@@ -157,8 +162,8 @@ pub struct Slot {
 pub const SLOT_BYTES: usize = 64;
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 
-/// Values of a slot that counts calls; ticks are elapsed time. Sums wrap, so that one thread may take away
-/// what another added; only the sum over threads is meaningful.
+/// Values of a slot that counts calls; ticks are elapsed time. Sums wrap, so that one thread may
+/// take away what another added; only the sum over threads is meaningful.
 pub mod call {
     /// Calls.
     pub const CALLS: usize = 0;
@@ -170,11 +175,13 @@ pub mod call {
     pub const SHORTEST_PLUS_1: usize = 3;
     /// Ticks of the longest call.
     pub const LONGEST: usize = 4;
-    /// The address to which the last call returned, by which its thread recognises the site; without meaning to others.
+    /// The address to which the last call returned, by which its thread recognises the site;
+    /// without meaning to others.
     pub const RETURNS_TO: usize = 5;
 }
 
-/// Values of a slot that has the error of the time of polls: most of those that repeat are counted and not timed.
+/// Values of a slot that has the error of the time of polls: most of those that repeat are counted
+/// and not timed.
 pub mod poll_error {
     /// Polls that were counted in the row and not timed.
     pub const UNTIMED: usize = 0;
@@ -196,15 +203,17 @@ pub mod overhead {
     pub const NAMING: usize = 3;
     /// Nanoseconds that the profiler added to `MPI_Init`.
     pub const INIT_NS: usize = 4;
-    /// Ticks so far that went into what is rare, and measured each time: taking call paths, finding call sites, and measuring calls.
+    /// Ticks so far that went into what is rare, and measured each time: taking call paths, finding
+    /// call sites, and measuring calls.
     pub const RARE: usize = 5;
 }
 
-/// Indices into [`Header::sampled`]: what calls took that were measured, one of some, between the begin of recording and the call
-/// to MPI, and between that and the end of recording. Ticks may be negative: what measuring itself takes is subtracted.
+/// Indices into [`Header::sampled`]: what calls took that were measured, one of some, between the
+/// begin of recording and the call to MPI, and between that and the end of recording. Ticks may be
+/// negative: what measuring itself takes is subtracted.
 pub mod sampled {
-    /// Calls for which a measured one stands at first, on average: few, so that short programs have some. The number doubles as calls are measured,
-    /// up to about a thousand.
+    /// Calls for which a measured one stands at first, on average: few, so that short programs have
+    /// some. The number doubles as calls are measured, up to about a thousand.
     pub const FIRST_STANDS_FOR: u64 = 16;
     /// Measured calls from one doubling to the next.
     pub const MEASURED_PER_DOUBLING: u64 = 8;
@@ -226,14 +235,15 @@ pub mod sampled {
     pub const TICKS: usize = 2;
     /// The sum of the squares of a call's ticks over these, or `u64::MAX` where it is larger.
     pub const SQUARES: usize = 3;
-    /// Ticks of these that no clock can show, as they pass before recording begins or overlap with MPI: those of as many cache lines
-    /// and pages which were touched in the call before, too.
+    /// Ticks of these that no clock can show, as they pass before recording begins or overlap with
+    /// MPI: those of as many cache lines and pages which were touched in the call before, too.
     pub const HIDDEN_TICKS: usize = 4;
     /// All calls up to the last that was to be measured, with those for which the measure failed.
     pub const ALL_CALLS: usize = 5;
 }
 
-/// Indices into [`Header::cpu_at_start`] and [`Header::cpu_at_end`]: what the process used since it was started.
+/// Indices into [`Header::cpu_at_start`] and [`Header::cpu_at_end`]: what the process used since it
+/// was started.
 pub mod cpu {
     /// Words of a reading.
     pub const WORDS: usize = 8;
@@ -241,7 +251,8 @@ pub mod cpu {
     pub const USER_US: usize = 0;
     /// Microseconds in the kernel.
     pub const SYSTEM_US: usize = 1;
-    /// Nanoseconds, plus 1, in which threads that have not ended were ready to run and had no core; 0 if that is unknown.
+    /// Nanoseconds, plus 1, in which threads that have not ended were ready to run and had no core;
+    /// 0 if that is unknown.
     pub const WAIT_NS_PLUS_1: usize = 2;
     /// Times that the kernel took the core from a thread that was not done.
     pub const INVOLUNTARY_SWITCHES: usize = 3;
@@ -263,7 +274,8 @@ pub mod path {
     pub const TICKS: usize = 1;
 }
 
-/// Values of a slot that counts how long the GPU worked on calls of NCCL, see [`super::key::GpuTimeKey`].
+/// Values of a slot that counts how long the GPU worked on calls of NCCL, see
+/// [`super::key::GpuTimeKey`].
 pub mod gpu_time {
     /// Calls that were timed.
     pub const CALLS: usize = 0;
@@ -290,11 +302,13 @@ pub mod peer {
     /// Bytes received.
     pub const RECEIVED_BYTES: usize = 3;
     /// For a communicator with elided members: the peer's rank in `MPI_COMM_WORLD` plus 1, or
-    /// [`crate::WorldRank::OUTSIDE`] plus 1 if it has none. Written before the slot counts as used; else 0.
+    /// [`crate::WorldRank::OUTSIDE`] plus 1 if it has none. Written before the slot counts as used;
+    /// else 0.
     pub const WORLD_RANK_PLUS_1: usize = 4;
 }
 
-/// Values of a slot that counts the communicators of one row, see [`super::log::Record::SharedRow`].
+/// Values of a slot that counts the communicators of one row, see
+/// [`super::log::Record::SharedRow`].
 pub mod shared_row {
     /// Communicators that this process was part of.
     pub const CREATED: usize = 0;
@@ -304,18 +318,18 @@ pub mod shared_row {
     pub const REPORTED: usize = 2;
 }
 
-/// Values of the slot of a thread's state, which one thread after the other uses. A thread lives from
-/// its first recorded call on.
+/// Values of the slot of a thread's state, which one thread after the other uses. A thread lives
+/// from its first recorded call on.
 pub mod lives {
     /// Ticks when the thread that has the state made its first call; 0 if none has it.
     pub const SINCE: usize = 0;
     /// Ticks that the threads before it lived.
     pub const ENDED: usize = 1;
-    /// Ticks of stretches in which a thread lived at each moment, and which ended with one that had the state. Threads that
-    /// live from the begin of the run on are left out.
+    /// Ticks of stretches in which a thread lived at each moment, and which ended with one that had
+    /// the state. Threads that live from the begin of the run on are left out.
     pub const COVERED: usize = 2;
-    /// Ticks when the stretch began in which the thread that has the state lives; 0 if none has it, and of one that lives
-    /// from the begin of the run on.
+    /// Ticks when the stretch began in which the thread that has the state lives; 0 if none has it,
+    /// and of one that lives from the begin of the run on.
     pub const COVERED_SINCE: usize = 3;
 }
 
@@ -333,8 +347,8 @@ pub mod region {
     pub const INVOLUNTARY_SWITCHES: usize = 4;
 }
 
-/// Values of a slot of one of MPI's variables in a region, which one thread at a time writes; all but [`READINGS`](variable::READINGS) and
-/// [`LAST`](variable::LAST) are bits of an `f64`.
+/// Values of a slot of one of MPI's variables in a region, which one thread at a time writes; all
+/// but [`READINGS`](variable::READINGS) and [`LAST`](variable::LAST) are bits of an `f64`.
 pub mod variable {
     /// Readings.
     pub const READINGS: usize = 0;
@@ -351,12 +365,14 @@ pub mod variable {
     /// The [`Last`] reading.
     pub const LAST: usize = 5;
 
-    /// The place of the last reading in a region among those of the process in all regions, which a reader compares to find the latest value.
+    /// The place of the last reading in a region among those of the process in all regions, which a
+    /// reader compares to find the latest value.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Last {
         /// The number of the last reading, from 1.
         pub reading: u64,
-        /// The number, from 1 and among those alone, of the last reading that another process requested; 0 if none was.
+        /// The number, from 1 and among those alone, of the last reading that another process
+        /// requested; 0 if none was.
         pub requested: u64,
     }
 

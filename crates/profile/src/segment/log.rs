@@ -22,14 +22,16 @@ pub struct Created {
     pub parent: Option<CommId>,
     /// The letter of the creating call; 0 for `W` and `S`.
     pub letter: u8,
-    /// The ordinal of the creating call on the parent, from 1; where [`Created::code`] is not 0, of that very creation.
-    /// [`NONE`] for `W`, `S` and rows of communicators with different members.
+    /// The ordinal of the creating call on the parent, from 1; where [`Created::code`] is not 0, of
+    /// that very creation. [`NONE`] for `W`, `S` and rows of communicators with different members.
     pub n: u32,
     /// The smallest parent rank of the members; `None` for calls that create only one.
     pub r: Option<CommRank>,
-    /// Digest of the groups and tag of a creation that is not collective over one parent; 0 for all others.
+    /// Digest of the groups and tag of a creation that is not collective over one parent; 0 for all
+    /// others.
     pub code: u64,
-    /// Hash of the members in their order, equal on all of them; see [`super::membership::membership_sum`].
+    /// Hash of the members in their order, equal on all of them; see
+    /// [`super::membership::membership_sum`].
     pub members: u64,
     /// Of an intercommunicator made of two communicators: this process's; else `None`.
     pub local: Option<CommId>,
@@ -48,7 +50,8 @@ pub struct Created {
 }
 
 impl Created {
-    /// Returns whether a call of NCCL or RCCL made it. Who its ranks are in `MPI_COMM_WORLD` is not known in the process.
+    /// Returns whether a call of NCCL or RCCL made it. Who its ranks are in `MPI_COMM_WORLD` is not
+    /// known in the process.
     pub fn is_of_nccl(&self) -> bool {
         crate::Operation::from_index(u64::from(self.operation)).is_some_and(crate::Operation::is_nccl)
     }
@@ -73,7 +76,8 @@ impl Created {
         }
     }
 
-    /// The record with elided members, see `Runs::without_list`; `None` if the members take no more than `most` runs.
+    /// The record with elided members, see `Runs::without_list`; `None` if the members take no more
+    /// than `most` runs.
     pub fn without_list(&self, most: usize) -> Option<Created> {
         let groups = || std::iter::once(&self.group).chain(&self.remote);
         if !groups().any(|group| group.is_without_order(most)) {
@@ -162,13 +166,13 @@ pub enum Record {
         /// The communicator.
         id: CommId,
     },
-    /// The row just created is shared: it stands for the communicator and all like ones that follow. Their number is in
-    /// a slot.
+    /// The row just created is shared: it stands for the communicator and all like ones that
+    /// follow. Their number is in a slot.
     SharedRow {
         /// The communicator.
         id: CommId,
-        /// True if their members differ: then those in the record of its creation are this process alone, and the
-        /// peers of its slots are ranks in `MPI_COMM_WORLD`.
+        /// True if their members differ: then those in the record of its creation are this process
+        /// alone, and the peers of its slots are ranks in `MPI_COMM_WORLD`.
         changing: bool,
     },
     /// A fact about the program; there may be several arguments and notes, in their order.
@@ -178,7 +182,8 @@ pub enum Record {
         /// Its text.
         text: String,
     },
-    /// A binary has code that calls MPI, or is on a call path; binaries are numbered in the order of their records.
+    /// A binary has code that calls MPI, or is on a call path; binaries are numbered in the order
+    /// of their records.
     Module {
         /// Its path; empty for code that belongs to no file.
         path: String,
@@ -196,15 +201,16 @@ pub enum Record {
         /// The load bias: an offset in it and this are an address.
         bias: u64,
     },
-    /// A function of an interpreted language is on a call path; functions are numbered with the binaries. A place in one is
-    /// a line of its file.
+    /// A function of an interpreted language is on a call path; functions are numbered with the
+    /// binaries. A place in one is a line of its file.
     Function {
         /// The file, as the interpreter has it.
         file: String,
         /// The function.
         name: String,
     },
-    /// An operation is called at a site for the first time; sites are numbered in the order of their records.
+    /// An operation is called at a site for the first time; sites are numbered in the order of
+    /// their records.
     Site {
         /// `Operation as u16`.
         operation: u16,
@@ -213,7 +219,8 @@ pub enum Record {
     },
     /// A call came by a path for the first time; paths are numbered in the order of their records.
     Path {
-        /// The return addresses, from the MPI call outwards, without those in MPI's bindings; then lines of an interpreted language.
+        /// The return addresses, from the MPI call outwards, without those in MPI's bindings; then
+        /// lines of an interpreted language.
         frames: Vec<Code>,
     },
     /// One of MPI's variables is read; variables are numbered in the order of their records.
@@ -315,8 +322,8 @@ impl Record {
         words[0] = u64::from(kind) | bytes << 32;
     }
 
-    /// Reads the record at the begin of `words`, and how many words it takes. `None` if it is cut off or
-    /// not one that [`Record::encode`] makes.
+    /// Reads the record at the begin of `words`, and how many words it takes. `None` if it is cut
+    /// off or not one that [`Record::encode`] makes.
     pub fn decode(words: &[u64]) -> Option<(Record, usize)> {
         let head = *words.first()?;
         let bytes = usize::try_from(head >> 32).ok()?;
@@ -374,7 +381,8 @@ impl Record {
 
 /// Writes numbers, then text, as bytes without gaps, into words.
 ///
-/// PERF: writes in place, without a temporary buffer, since a program may create communicators in a loop.
+/// PERF: writes in place, without a temporary buffer, since a program may create communicators in a
+/// loop.
 struct Writer<'w> {
     words: &'w mut Vec<u64>,
     /// The first half of the next word.

@@ -1,5 +1,5 @@
-//! Membership: which process reports a communicator, and a sum over all ranks that shows whether each name stands for
-//! the same members everywhere.
+//! Membership: which process reports a communicator, and a sum over all ranks that shows whether
+//! each name stands for the same members everywhere.
 
 use super::hash::hash;
 use super::log::{Created, Runs};
@@ -8,10 +8,10 @@ use super::snapshot::{SharedRow, Snapshot};
 use crate::comm_name::is_nccl;
 use crate::{CommId, RankSet, WorldRank};
 
-/// One process's share of a sum over all ranks that is 0, modulo 2^64, if every name stands for the same communicator on
-/// all of them: each member adds a hash of name and members, and the member that reports the communicator subtracts it once
-/// per member. Any other sum shows that names do not belong together; 0 in spite of that is as likely as two equal hashes
-/// of 64 bits.
+/// One process's share of a sum over all ranks that is 0, modulo 2^64, if every name stands for the
+/// same communicator on all of them: each member adds a hash of name and members, and the member
+/// that reports the communicator subtracts it once per member. Any other sum shows that names do
+/// not belong together; 0 in spite of that is as likely as two equal hashes of 64 bits.
 pub fn membership_sum(snapshot: &Snapshot) -> u64 {
     let names = names(snapshot);
     let all = snapshot.communicators.iter().zip(&names);
@@ -32,9 +32,10 @@ pub fn membership_sum(snapshot: &Snapshot) -> u64 {
     terms.fold(0, u64::wrapping_add)
 }
 
-/// The share of an intercommunicator in [`membership_sum`] by what it was made of. Threads can make several of the same
-/// groups and tag at a time; which is which shows by the local communicator, the same on all of a group, and the peer
-/// communicator, the same at both leaders (MPI 4.1, 7.6.2).
+/// The share of an intercommunicator in [`membership_sum`] by what it was made of. Threads can make
+/// several of the same groups and tag at a time; which is which shows by the local communicator,
+/// the same on all of a group, and the peer communicator, the same at both leaders (MPI 4.1,
+/// 7.6.2).
 fn made_of_sum(created: &Created, name: &str, names: &[String]) -> u64 {
     let term = |id: Option<CommId>, role: &[u8]| {
         id.and_then(|id| names.get(id.index()))
@@ -59,11 +60,12 @@ fn insiders(group: &Runs) -> u64 {
     group.len() - u64::from(group.outsiders())
 }
 
-/// Returns whether this process reports the communicator: the first of this world does that is not absent, on
-/// intercommunicators that of the group with the smallest world rank.
+/// Returns whether this process reports the communicator: the first of this world does that is not
+/// absent, on intercommunicators that of the group with the smallest world rank.
 pub fn reports(created: &Created, absent: &RankSet) -> bool {
     let Created { group, remote, rank, .. } = created;
-    // If members are elided, all of them report it, and this decides only which one counts what is counted once.
+    // If members are elided, all of them report it, and this decides only which one counts what is
+    // counted once.
     if absent.is_empty() || has_elided_members(created) {
         return group.first_insider() == Some(*rank)
             && remote.as_ref().is_none_or(|remote| group.comes_before(remote));

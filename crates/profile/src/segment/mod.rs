@@ -7,9 +7,10 @@
 //!          └ samples: when the process entered and left some of its collective calls, and the calls of some of its messages
 //! ```
 //!
-//! Every number is a 64-bit word in native byte order. A slot has a sequence number that is odd while its
-//! owner writes, so a reader in another process sees whole slots at any moment ([`snapshot`]), and a killed
-//! rank leaves what it had counted. The library reads its own segment at `MPI_Finalize` through the same code.
+//! Every number is a 64-bit word in native byte order. A slot has a sequence number that is odd
+//! while its owner writes, so a reader in another process sees whole slots at any moment
+//! ([`snapshot`]), and a killed rank leaves what it had counted. The library reads its own segment
+//! at `MPI_Finalize` through the same code.
 
 pub mod active_call;
 pub mod awaited;
@@ -65,11 +66,11 @@ pub enum NotSeen {
     UnknownRequest,
     /// A wait or test without an active request: it belongs to no communicator.
     CompletionOfNothing,
-    /// A receive, or an access to a file, whose request was freed while it was active: what it received or
-    /// transferred is unknown.
+    /// A receive, or an access to a file, whose request was freed while it was active: what it
+    /// received or transferred is unknown.
     FreedReceive,
-    /// The receive of an `MPI_Isendrecv`, where the MPI library does not report what arrived (MPICH 4.0 leaves the
-    /// status unchanged).
+    /// The receive of an `MPI_Isendrecv`, where the MPI library does not report what arrived (MPICH
+    /// 4.0 leaves the status unchanged).
     UnreportedReceive,
     /// A call by a thread that was ending.
     EndingThread,
@@ -79,12 +80,14 @@ pub enum NotSeen {
     InternalError,
     /// A receive with less room than its message: MPI drops the message and reports the error.
     TruncatedReceive,
-    /// A call made by a callback of the program, as an error handler or a copy function of an attribute, while the MPI
-    /// call that called the callback goes on.
+    /// A call made by a callback of the program, as an error handler or a copy function of an
+    /// attribute, while the MPI call that called the callback goes on.
     CallInCallback,
-    /// A call that never returned to the program: its error handler left it by longjmp or an exception.
+    /// A call that never returned to the program: its error handler left it by longjmp or an
+    /// exception.
     CallLeft,
-    /// A rank that lost part of its counts at its end: its segment could not grow, and no file took the rest.
+    /// A rank that lost part of its counts at its end: its segment could not grow, and no file took
+    /// the rest.
     LostCounts,
     /// A variable of MPI that was chosen, and that MPI does not read, or has no number for.
     UnreadVariable,
@@ -116,7 +119,8 @@ impl NotSeen {
         NotSeen::ForkedProcess,
     ];
 
-    /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are not 0.
+    /// `counts`, in the order of the header's counters, by the keys of `run.json`; those that are
+    /// not 0.
     pub fn named(counts: &[u64]) -> BTreeMap<String, u64> {
         let named = NotSeen::ALL.iter().map(|reason| reason.name().to_owned()).zip(counts.iter().copied());
         named.filter(|&(_, count)| count > 0).collect()

@@ -7,24 +7,26 @@ use super::source::Source;
 use crate::comm_name::{Digest, Made, Root, Sibling, Step};
 use crate::{CommId, ProfileError};
 
-/// The longest name of a communicator, or path of a region. The recorder makes no longer one, and readers accept no longer
-/// one from another process's segment. A name goes into each row of its communicator and begins the names of its children,
-/// so a few bytes of a forged segment could expand to very many.
+/// The longest name of a communicator, or path of a region. The recorder makes no longer one, and
+/// readers accept no longer one from another process's segment. A name goes into each row of its
+/// communicator and begins the names of its children, so a few bytes of a forged segment could
+/// expand to very many.
 pub const MOST_NAME_BYTES: usize = 1 << 13;
 
 /// Bytes that a path must have left for the name of a further region to be cut to them.
 const LEAST_CUT_BYTES: usize = 64;
 
-/// Bytes of the path of a region, in one whose path has `outer` bytes; `outer` is 0 outside of any region.
+/// Bytes of the path of a region, in one whose path has `outer` bytes; `outer` is 0 outside of any
+/// region.
 pub fn region_path_bytes(outer: usize, name: &str) -> usize {
     outer + usize::from(outer > 0) + name.len()
 }
 
 /// The name of a region as the recorder keeps it, in a region whose path has `outer` bytes.
 ///
-/// A `/` separates regions in a path, and nothing is outside of any region: `/` and a name without characters become `_`. A
-/// name for which the path has too little room is cut, and ends in `…` and a digest of the whole name. Returns `None` where
-/// the path has no room for that either.
+/// A `/` separates regions in a path, and nothing is outside of any region: `/` and a name without
+/// characters become `_`. A name for which the path has too little room is cut, and ends in `…` and
+/// a digest of the whole name. Returns `None` where the path has no room for that either.
 pub fn region_name(outer: usize, name: &str) -> Option<String> {
     let name = if name.is_empty() { "_".to_owned() } else { name.replace('/', "_") };
     let room = MOST_NAME_BYTES.saturating_sub(region_path_bytes(outer, ""));
@@ -90,7 +92,8 @@ pub fn parent_name<'n>(created: &Created, names: &'n [String]) -> &'n str {
     created.parent.and_then(|parent| names.get(parent.index())).map_or("", String::as_str)
 }
 
-/// The name of a communicator that a call created below `parent`, whose name is empty where there is none.
+/// The name of a communicator that a call created below `parent`, whose name is empty where there
+/// is none.
 fn name(parent: &str, created: &Created, shared_row: Option<SharedRow>) -> String {
     let Created { letter, n, r, code, .. } = *created;
     let made = match shared_row {

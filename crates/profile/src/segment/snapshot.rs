@@ -38,7 +38,8 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads both clocks: of that many readings the quickest, since a thread may lose its core between the two clocks.
+    /// Reads both clocks: of that many readings the quickest, since a thread may lose its core
+    /// between the two clocks.
     pub fn now(readings: u32, ticks: impl Fn() -> Ticks, monotonic_ns: impl Fn() -> u64) -> Moment {
         let read = || {
             let before = ticks();
@@ -172,7 +173,8 @@ pub struct Snapshot {
     pub namespace: u64,
     /// The process that `mpisee` became, this one or an ancestor of it; 0 if that is unknown.
     pub program_pid: u64,
-    /// Bytes of the segment that are in private memory, and not in its file: it had no room for them.
+    /// Bytes of the segment that are in private memory, and not in its file: it had no room for
+    /// them.
     pub private_bytes: u64,
     /// State of the process, see [`layout::state`].
     pub state: u64,
@@ -216,16 +218,18 @@ pub struct Snapshot {
     ///
     /// PERF: a process may have hundreds of thousands. Sorting them is faster than a hash table.
     pub counters: Vec<Counter>,
-    /// Regions in which a thread has made a recorded call, with a number of the thread's own; `None` if the writer tells
-    /// no threads apart.
+    /// Regions in which a thread has made a recorded call, with a number of the thread's own;
+    /// `None` if the writer tells no threads apart.
     pub callers: Option<BTreeSet<(RegionId, u64)>>,
-    /// How long threads lived, by the number that [`Snapshot::callers`] have, see [`layout::lives`].
+    /// How long threads lived, by the number that [`Snapshot::callers`] have, see
+    /// [`layout::lives`].
     lives: HashMap<u64, [Ticks; 4]>,
     /// Sampled instances of collective operations, by the key that counts these.
     pub samples: HashMap<SlotKey, Vec<Sample>>,
     /// The recorded calls in progress, one entry per thread that is in one.
     pub active_calls: Vec<ActiveCall>,
-    /// When the last recorded call of each thread that has made one, and is in none, returned; `None` where that is not known.
+    /// When the last recorded call of each thread that has made one, and is in none, returned;
+    /// `None` where that is not known.
     pub last_returns: Vec<Option<Ticks>>,
 }
 
@@ -248,7 +252,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Reads what the header alone says, and how many bytes of the segment are in use, itself included.
+    /// Reads what the header alone says, and how many bytes of the segment are in use, itself
+    /// included.
     pub fn read_header<S: Source + ?Sized>(source: &S) -> Result<(Snapshot, u64), ProfileError> {
         check_layout(source)?;
         let field = |offset: usize| source.word(offset / 8);
@@ -333,10 +338,10 @@ impl Snapshot {
         Some(ended.saturating_add(lives))
     }
 
-    /// The ticks until `end` in which the threads lived that called MPI, all together. Time in which
-    /// none of them lived counts once, since the process ran: no less than one that lived throughout,
-    /// and no more than all of [`Snapshot::threads`]. Whether the first thread lived beside others is not
-    /// known: the longer of both counts. `None` if lives are unknown.
+    /// The ticks until `end` in which the threads lived that called MPI, all together. Time in
+    /// which none of them lived counts once, since the process ran: no less than one that lived
+    /// throughout, and no more than all of [`Snapshot::threads`]. Whether the first thread lived
+    /// beside others is not known: the longer of both counts. `None` if lives are unknown.
     pub fn thread_ticks(&self, end: Ticks) -> Option<Ticks> {
         let wall = end.saturating_sub(self.start_ticks);
         let threads = BTreeSet::from_iter(self.callers.as_ref()?.iter().map(|&(_, thread)| thread));
@@ -349,7 +354,8 @@ impl Snapshot {
         Some(lived.saturating_add(without).clamp(wall, Ticks::new(most)))
     }
 
-    /// The ticks until `end` in which a thread lived at least of those that came later than the run began.
+    /// The ticks until `end` in which a thread lived at least of those that came later than the run
+    /// began.
     fn ticks_with_later_threads(&self, end: Ticks) -> Ticks {
         let since = self.lives.values().map(|&[.., since]| since).filter(|&since| since != Ticks::ZERO).min();
         let open = since.map_or(Ticks::ZERO, |since| end.saturating_sub(since));
@@ -363,9 +369,9 @@ impl Snapshot {
         })
     }
 
-    /// When the process ended MPI; if it did not, its last sign of life: the last count or log record of a new kind,
-    /// the begin of its current call, or the start plus the time in its calls, whichever is latest. It ran at least
-    /// until then.
+    /// When the process ended MPI; if it did not, its last sign of life: the last count or log
+    /// record of a new kind, the begin of its current call, or the start plus the time in its
+    /// calls, whichever is latest. It ran at least until then.
     pub fn last_known(&self) -> Moment {
         if let Some(end) = self.end {
             return end.moment;
@@ -384,7 +390,8 @@ impl Snapshot {
         Moment { monotonic_ns: self.start_monotonic_ns.saturating_add(passed as u64), ticks }
     }
 
-    /// Measured between two moments around the start of the profiler, some hundred microseconds apart or more.
+    /// Measured between two moments around the start of the profiler, some hundred microseconds
+    /// apart or more.
     pub fn ns_per_tick(&self) -> f64 {
         let ticks = self.start_ticks.saturating_sub(self.before.ticks).get();
         let ns = self.start_monotonic_ns.saturating_sub(self.before.monotonic_ns);
@@ -503,10 +510,12 @@ impl Snapshot {
         }
     }
 
-    /// The place to which the call in progress returns; `None` where that is not known, or in a binary from which no call was counted.
+    /// The place to which the call in progress returns; `None` where that is not known, or in a
+    /// binary from which no call was counted.
     pub fn code_of(&self, active: &ActiveCall) -> Option<Code> {
         let address = active.returns_to?.get();
-        // The call may be the last instruction of its binary. What was loaded last is what was there.
+        // The call may be the last instruction of its binary. What was loaded last is what was
+        // there.
         let is_there = |loaded: &&Loaded| loaded.addresses.contains(&(address - 1));
         let loaded = self.loaded.iter().rev().find(is_there)?;
         Some(Code { module: loaded.module, offset: address.wrapping_sub(loaded.bias) })
@@ -526,8 +535,9 @@ impl Snapshot {
         sites.map(PathId::new)
     }
 
-    /// The rank of a communicator's process in `MPI_COMM_WORLD`, of an intercommunicator one of the other group; `None` if it is not
-    /// listed, or of another world, or if the communicator is one of NCCL.
+    /// The rank of a communicator's process in `MPI_COMM_WORLD`, of an intercommunicator one of the
+    /// other group; `None` if it is not listed, or of another world, or if the communicator is one
+    /// of NCCL.
     pub fn world_rank_of(&self, communicator: CommId, peer: CommRank) -> Option<WorldRank> {
         let created = &self.communicators.get(communicator.index())?.created;
         if created.is_of_nccl() {

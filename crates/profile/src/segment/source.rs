@@ -8,11 +8,12 @@ use std::mem::offset_of;
 pub trait Source {
     /// The number of words.
     fn words(&self) -> usize;
-    /// The word at `index`, which is less than [`Source::words`]; with acquire ordering if others write it.
+    /// The word at `index`, which is less than [`Source::words`]; with acquire ordering if others
+    /// write it.
     fn word(&self, index: usize) -> u64;
 
-    /// The eight words of the slot that begins at `index`, from one moment. If the owner was killed while it wrote
-    /// them, they are taken as they are.
+    /// The eight words of the slot that begins at `index`, from one moment. If the owner was killed
+    /// while it wrote them, they are taken as they are.
     fn slot(&self, index: usize) -> [u64; SLOT_WORDS] {
         let read = || std::array::from_fn(|word| self.word(index + word));
         settled(read(), read)
@@ -25,8 +26,8 @@ pub const SLOT_WORDS: usize = SLOT_BYTES / 8;
 /// Limit on reading a slot again while its owner writes it.
 const MOST_READS: u32 = 1000;
 
-/// Reads a slot again until two readings are alike, and none was made while its owner wrote: then nothing changed from
-/// the end of the first to the begin of the second.
+/// Reads a slot again until two readings are alike, and none was made while its owner wrote: then
+/// nothing changed from the end of the first to the begin of the second.
 pub fn settled(
     mut last: [u64; SLOT_WORDS],
     mut read: impl FnMut() -> [u64; SLOT_WORDS],

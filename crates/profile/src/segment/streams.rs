@@ -1,8 +1,9 @@
 //! Streams: the messages with one tag from one process to another on a communicator.
 //!
-//! MPI keeps the order of messages that one receive could match (MPI 4.1, 3.5). So where each receive names its source and tag,
-//! or nothing else is posted while it is not known, the k-th message at the sender is the k-th at the receiver: both ends number
-//! them alike without a message. A stream's slot has the values of [`super::instances`] that count and choose samples,
+//! MPI keeps the order of messages that one receive could match (MPI 4.1, 3.5). So where each
+//! receive names its source and tag, or nothing else is posted while it is not known, the k-th
+//! message at the sender is the k-th at the receiver: both ends number them alike without a
+//! message. A stream's slot has the values of [`super::instances`] that count and choose samples,
 //! and in the others whose stream it is.
 
 use crate::rows::MessageEnd;
@@ -11,7 +12,8 @@ use crate::{CommId, CommRank};
 /// Streams of a process; the messages of later ones are left out.
 pub const MOST_STREAMS: usize = 1024;
 
-/// In a slot's values: communicator, end, and whether the order of the messages is unknown; see [`Stream::words`].
+/// In a slot's values: communicator, end, and whether the order of the messages is unknown; see
+/// [`Stream::words`].
 pub const COMMUNICATOR: usize = 2;
 /// In a slot's values: peer and tag.
 pub const PEER_AND_TAG: usize = 3;
@@ -36,7 +38,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The words of [`COMMUNICATOR`] and of [`PEER_AND_TAG`]: communicator 32 bits, end 1 bit from the lowest; tag 32, peer 32 bits.
+    /// The words of [`COMMUNICATOR`] and of [`PEER_AND_TAG`]: communicator 32 bits, end 1 bit from
+    /// the lowest; tag 32, peer 32 bits.
     pub fn words(&self) -> [u64; 2] {
         let end = if self.end == MessageEnd::Received { IS_RECEIVED } else { 0 };
         let ends = u64::from(self.peer.get()) << 32 | u64::from(self.tag.cast_unsigned());
@@ -54,12 +57,15 @@ impl Stream {
     }
 }
 
-/// The recorded messages of a stream in a process that switches recording, in a slot of their own, with the key [`super::SlotKey::recorded`]. A stream
-/// without such a slot was recorded from its begin on.
+/// The recorded messages of a stream in a process that switches recording, in a slot of their own,
+/// with the key [`super::SlotKey::recorded`]. A stream without such a slot was recorded from its
+/// begin on.
 pub mod recorded {
-    /// In the slot's values: the messages while recording was on, until it was switched on for the last time.
+    /// In the slot's values: the messages while recording was on, until it was switched on for the
+    /// last time.
     pub const BEFORE: usize = 0;
-    /// In the slot's values: the messages of the stream at that moment, plus 1; 0 while recording is off.
+    /// In the slot's values: the messages of the stream at that moment, plus 1; 0 while recording
+    /// is off.
     pub const SINCE_PLUS_1: usize = 1;
 
     /// The recorded messages of a stream that has had so many, from the values of the slot.

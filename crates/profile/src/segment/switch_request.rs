@@ -1,8 +1,9 @@
 //! A request from outside to switch recording on or off, in two words of the header.
 //!
-//! Whoever asks stores the request in [`super::layout::Header::switch_request`]. Then it marks the slots of the calls in progress, by
-//! [`super::active_call::ASKED`], of threads that are in no call. The process stores the request in
-//! [`super::layout::Header::followed_switch_request`] once it has switched.
+//! Whoever asks stores the request in [`super::layout::Header::switch_request`]. Then it marks the
+//! slots of the calls in progress, by [`super::active_call::ASKED`], of threads that are in no
+//! call. The process stores the request in [`super::layout::Header::followed_switch_request`] once
+//! it has switched.
 
 /// A request to switch recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

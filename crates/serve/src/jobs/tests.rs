@@ -23,7 +23,8 @@ fn look(host: &str, ranks: &[u32], elapsed_s: f64) -> Look {
     serde_json::from_value(json!({ "host": host, "part": part, "loads": [] })).unwrap()
 }
 
-/// The only job on its page: the seconds for which it has run, its ranks, and the nodes whose agents are shown.
+/// The only job on its page: the seconds for which it has run, its ranks, and the nodes whose
+/// agents are shown.
 fn shown(jobs: &Jobs) -> Option<(f64, Value, Vec<String>)> {
     let key = jobs.state().entries.first()?.key.clone();
     let page: Value = serde_json::from_slice(&jobs.page(&key)?).unwrap();

@@ -1,4 +1,5 @@
-//! The functions of the driver whose calls CUPTI reports, by their numbers, and where in their parameters a copy is described.
+//! The functions of the driver whose calls CUPTI reports, by their numbers, and where in their
+//! parameters a copy is described.
 //!
 //! Numbers and structures are cudarc's, of CUPTI of CUDA 13.0.
 
@@ -30,7 +31,8 @@ pub const BEGIN_CAPTURE: [u32; 6] = [
     CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCaptureToGraph_ptsz as u32,
 ];
 
-/// A function that is counted, by its numbers: that of the ordinary function, and of the one for per-thread default streams.
+/// A function that is counted, by its numbers: that of the ordinary function, and of the one for
+/// per-thread default streams.
 pub type Numbered = ([u32; 2], Function);
 
 /// There is no variant for per-thread default streams.
@@ -106,8 +108,8 @@ macro_rules! stream {
     };
 }
 
-/// Of each function its name, its numbers, the structure of its parameters with the names of those that describe the copy, and the
-/// parameter that has the stream.
+/// Of each function its name, its numbers, the structure of its parameters with the names of those
+/// that describe the copy, and the parameter that has the stream.
 macro_rules! functions {
     ($($name:literal: [$id:ident, $of_thread:ident], $of:ident($($shape:tt)*), $stream:ident;)*) => {
         [$((
@@ -117,7 +119,8 @@ macro_rules! functions {
     };
 }
 
-/// The functions that are counted. Functions of before CUDA 4, whose addresses have 32 bits, are not among them.
+/// The functions that are counted. Functions of before CUDA 4, whose addresses have 32 bits, are
+/// not among them.
 pub static FUNCTIONS: [Numbered; 48] = functions! {
     "cuMemcpy": [CUPTI_DRIVER_TRACE_CBID_cuMemcpy, CUPTI_DRIVER_TRACE_CBID_cuMemcpy_ptds],
         cuMemcpy_params(copy dst <- src, ByteCount), Blocking;

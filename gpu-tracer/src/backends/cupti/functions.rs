@@ -25,11 +25,12 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Loads the library: the one that the process has already, so that there are not two of them; else the one at the path, or one
-    /// that the dynamic linker finds.
+    /// Loads the library: the one that the process has already, so that there are not two of them;
+    /// else the one at the path, or one that the dynamic linker finds.
     pub fn load(path: Option<&Path>) -> Result<Functions, String> {
         let open = |name: &CStr, flags: i32| {
-            // SAFETY: the name ends in a zero. The library's constructors, which run if it was not there, are NVIDIA's.
+            // SAFETY: the name ends in a zero. The library's constructors, which run if it was not
+            // there, are NVIDIA's.
             let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | flags) };
             (!library.is_null()).then_some(library)
         };
@@ -71,6 +72,7 @@ fn last_error() -> String {
     if message.is_null() {
         return "unknown".to_owned();
     }
-    // SAFETY: the message ends in a zero, and stays until the next call of the loader by this thread.
+    // SAFETY: the message ends in a zero, and stays until the next call of the loader by this
+    // thread.
     unsafe { CStr::from_ptr(message) }.to_string_lossy().into_owned()
 }

@@ -1,4 +1,5 @@
-//! The backend that uses CUPTI's callbacks: it patches nothing, and reports the host's calls of the driver.
+//! The backend that uses CUPTI's callbacks: it patches nothing, and reports the host's calls of the
+//! driver.
 
 mod abi;
 mod functions;
@@ -42,14 +43,15 @@ pub fn start(library: Option<&Path>) -> Result<(), String> {
 /// Callback of CUPTI.
 ///
 /// # Safety
-/// In the domain of the driver `data` is a `CUpti_CallbackData` of the call with the number `id`, which stays until this returns; in others
-/// it is not read.
+/// In the domain of the driver `data` is a `CUpti_CallbackData` of the call with the number `id`,
+/// which stays until this returns; in others it is not read.
 unsafe extern "C" fn callback(_: *mut c_void, domain: u32, id: u32, data: *const CUpti_CallbackData) {
     if domain != DRIVER_API || data.is_null() {
         return;
     }
-    // SAFETY: CUPTI passes this structure in its domain of the driver. The site is read as a number, and no reference made of the
-    // structure: a site of another version may be no value of cudarc's enumeration.
+    // SAFETY: CUPTI passes this structure in its domain of the driver. The site is read as a
+    // number, and no reference made of the structure: a site of another version may be no value of
+    // cudarc's enumeration.
     let site = unsafe { (&raw const (*data).callbackSite).cast::<u32>().read() };
     let Some((function, is_of_thread)) = abi::function(id) else {
         if BEGIN_CAPTURE.contains(&id) {

@@ -1,5 +1,5 @@
-//! Driver functions for the backend: memory of our own, and a stream of our own. All of them are found in the
-//! driver that the program has loaded; nothing is linked.
+//! Driver functions for the backend: memory of our own, and a stream of our own. All of them are
+//! found in the driver that the program has loaded; nothing is linked.
 
 use crate::process::driver::{Handle, function, handle, number};
 use cudarc::driver::sys::{CUresult, CUstream_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
@@ -53,8 +53,8 @@ driver! {
 }
 
 impl Driver {
-    /// Acts with a context current; none if that cannot be made so. A stream that is being captured is left alone, and is
-    /// no reason for the driver to refuse.
+    /// Acts with a context current; none if that cannot be made so. A stream that is being captured
+    /// is left alone, and is no reason for the driver to refuse.
     pub fn within<T>(&self, context: u64, act: impl FnOnce() -> T) -> Option<T> {
         // SAFETY: the driver reported the context, and what is pushed is popped.
         if unsafe { (self.push)(handle(context)) } != 0 {
@@ -102,7 +102,8 @@ impl Driver {
 
     /// Puts a copy from the device into a stream.
     pub fn read(&self, bytes: &mut [u8], address: u64, stream: u64) -> bool {
-        // SAFETY: the memory is ours and that long, and so is the room for it, until the stream is waited for.
+        // SAFETY: the memory is ours and that long, and so is the room for it, until the stream is
+        // waited for.
         0 == unsafe { (self.read)(bytes.as_mut_ptr().cast(), address, bytes.len(), handle(stream)) }
     }
 
@@ -137,8 +138,8 @@ impl Driver {
         is_known && status != NOT_CAPTURED
     }
 
-    /// The module of a function, and the function, of which a kernel of a library stands for one. The handle itself for both
-    /// if the driver does not say.
+    /// The module of a function, and the function, of which a kernel of a library stands for one.
+    /// The handle itself for both if the driver does not say.
     pub fn module_of(&self, given: u64) -> [u64; 2] {
         let (mut module, mut function): (Handle, Handle) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the program is about to launch it; the results are written.

@@ -107,8 +107,8 @@ thread_local! {
     static OF_GRAPH: RefCell<HashMap<Key, u64>> = RefCell::default();
 }
 
-/// A kernel of a graph is about to run. What its calls get was made before, since here the driver has its locks: neither
-/// it nor a thread that may be in it is waited for.
+/// A kernel of a graph is about to run. What its calls get was made before, since here the driver
+/// has its locks: neither it nor a thread that may be in it is waited for.
 unsafe extern "C" fn node(context: *mut c_void, function: *mut c_void, stream: *mut c_void, launch: u64) {
     let Some(listener) = LISTENER.get() else { return };
     trace!("graph-node context={context:p} function={function:p} stream={stream:p} launch={launch}");
@@ -226,7 +226,8 @@ impl Listener {
         }
     }
 
-    /// A kernel becomes part of a graph. What its calls get is said when the graph runs; until then they do nothing.
+    /// A kernel becomes part of a graph. What its calls get is said when the graph runs; until then
+    /// they do nothing.
     fn prepare_in_graph(&self, state: &mut State, context: u64, function: u64) {
         let Some((key, Kernel { name, .. })) = self.look_up(context, function) else { return };
         if state.tracer.is_chosen(&name) && self.put_calls(state, key, function) {
@@ -239,8 +240,8 @@ impl Listener {
         }
     }
 
-    /// A graph is about to be launched. Its kernels are reported one by one, when it is too late to query the driver for
-    /// memory: so all that are in any graph get what their calls need.
+    /// A graph is about to be launched. Its kernels are reported one by one, when it is too late to
+    /// query the driver for memory: so all that are in any graph get what their calls need.
     fn launch_graph(&self, state: &mut State, launch: &Launch) {
         let stream = stream_number(number(launch.stream), launch.is_per_thread != 0);
         let in_graphs: Vec<(Key, Kernel)> = {
@@ -268,8 +269,8 @@ impl Listener {
         }
     }
 
-    /// The kernel of a handle. Neither NVBit nor the driver is called while other threads wait for what is
-    /// known of functions.
+    /// The kernel of a handle. Neither NVBit nor the driver is called while other threads wait for
+    /// what is known of functions.
     fn look_up(&self, context: u64, function: u64) -> Option<(Key, Kernel)> {
         if let Some(known) = self.nvbit.functions().kernel(context, function) {
             return Some(known);
@@ -303,7 +304,8 @@ impl Listener {
         let mut selection =
             Selection { listener: self, module, kernel: key, earlier: 0, meets_outlived: false };
         let data = (&raw mut selection).cast();
-        // SAFETY: context and function are those of a launch; `selects` is called before the call returns.
+        // SAFETY: context and function are those of a launch; `selects` is called before the call
+        // returns.
         let calls =
             unsafe { (self.nvbit.layer.instrument)(handle(key.0), handle(function), Some(selects), data) };
         let calls = calls + selection.earlier;
@@ -320,7 +322,8 @@ impl Listener {
 
     fn run_with_calls(&self, context: u64, function: u64, value: u64) {
         let layer = &self.nvbit.layer;
-        // SAFETY: context and function are those of a launch, or of a kernel that was not unloaded since.
+        // SAFETY: context and function are those of a launch, or of a kernel that was not unloaded
+        // since.
         unsafe {
             (layer.set)(handle(context), handle(function), value, std::ptr::null_mut(), 0);
             (layer.enable)(handle(context), handle(function), 1);
@@ -330,7 +333,8 @@ impl Listener {
     fn run_as_it_is(&self, key: Key, function: u64) {
         let may_have = self.nvbit.functions().may_run_calls(key);
         if may_have {
-            // SAFETY: context and function are those of a launch, or of a kernel that was not unloaded since.
+            // SAFETY: context and function are those of a launch, or of a kernel that was not
+            // unloaded since.
             unsafe { (self.nvbit.layer.enable)(handle(key.0), handle(function), 0) };
         }
     }
@@ -367,7 +371,8 @@ unsafe extern "C" fn selects(
     begin: u64,
     bytes: u64,
 ) -> c_int {
-    // SAFETY: `data` is the [`Selection`] that was passed with this function, and the driver's name ends in a zero.
+    // SAFETY: `data` is the [`Selection`] that was passed with this function, and the driver's name
+    // ends in a zero.
     let (selection, name) = unsafe { (&mut *data.cast::<Selection<'_>>(), driver::text(name)) };
     trace!("function {name:?} module={:#x} pc={begin:#x} bytes={bytes}", selection.module);
     let mut functions = selection.listener.nvbit.functions();

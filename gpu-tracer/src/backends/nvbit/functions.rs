@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// A function: its context, and where its code is. In calls of the driver a function may be stood for by the kernel of a
-/// library (`CUkernel`), by NVBit's events of graphs it is not.
+/// A function: its context, and where its code is. In calls of the driver a function may be stood
+/// for by the kernel of a library (`CUkernel`), by NVBit's events of graphs it is not.
 pub type Key = (u64, u64);
 
 /// The functions of the process.
@@ -17,10 +17,12 @@ pub struct Functions {
     pub code: HashMap<(u64, String), (u64, u64)>,
     /// Functions that have calls, kernels and what these call, with their module and handle.
     with_calls: HashMap<Key, (u64, u64)>,
-    /// Modules where kernels call functions that have some: a kernel without calls of its own may run them.
+    /// Modules where kernels call functions that have some: a kernel without calls of its own may
+    /// run them.
     with_shared: HashSet<u64>,
-    /// Functions of modules that were unloaded, by context and handle. NVBit (1.7.7.1) takes a later function with such a
-    /// handle for the earlier one: it runs without calls, and what it "switches back" may be another function's code.
+    /// Functions of modules that were unloaded, by context and handle. NVBit (1.7.7.1) takes a
+    /// later function with such a handle for the earlier one: it runs without calls, and what it
+    /// "switches back" may be another function's code.
     outlived: HashSet<(u64, u64)>,
 }
 
@@ -74,7 +76,8 @@ impl Functions {
         self.with_calls.insert(key, (module, function)).is_none()
     }
 
-    /// Returns whether a launch of a kernel may run calls; also those of a function that it has in common with another kernel.
+    /// Returns whether a launch of a kernel may run calls; also those of a function that it has in
+    /// common with another kernel.
     pub fn may_run_calls(&self, key: Key) -> bool {
         self.kernels.get(&key).is_some_and(|it| {
             let has_calls = it.calls.is_some_and(|calls| calls > 0) || self.with_shared.contains(&it.module);

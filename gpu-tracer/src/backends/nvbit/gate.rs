@@ -1,13 +1,14 @@
-//! One launch at a time, from before the driver's call until after it: what the calls of a launch get is set for the
-//! kernel, not for the launch, and another thread that launches the same kernel must not set it in between.
+//! One launch at a time, from before the driver's call until after it: what the calls of a launch
+//! get is set for the kernel, not for the launch, and another thread that launches the same kernel
+//! must not set it in between.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-/// A launch waits no longer than this for another's: that one may wait in the driver for a place in its stream, and what
-/// makes place may be what waits here.
+/// A launch waits no longer than this for another's: that one may wait in the driver for a place in
+/// its stream, and what makes place may be what waits here.
 const MOST: Duration = Duration::from_secs(2);
 
 /// The launch in progress, and the launches that wait for it.

@@ -1,8 +1,9 @@
-//! The backend that uses NVIDIA's NVBit: it puts calls into single kernels, before the instructions that may access
-//! memory of others, and only once there is such memory. A launch of a kernel for which nothing is to be counted runs
-//! the kernel as it is.
+//! The backend that uses NVIDIA's NVBit: it puts calls into single kernels, before the instructions
+//! that may access memory of others, and only once there is such memory. A launch of a kernel for
+//! which nothing is to be counted runs the kernel as it is.
 //!
-//! NVBit is C++ and linked statically, into a library of its own, `nvbit/tool.cpp`, which loads this one.
+//! NVBit is C++ and linked statically, into a library of its own, `nvbit/tool.cpp`, which loads
+//! this one.
 
 mod driver;
 mod events;
@@ -69,7 +70,8 @@ pub unsafe fn start(
     nvbit: *const mpisee_nvbit,
     make: impl FnOnce(Box<dyn Backend>) -> Tracer,
 ) -> Result<&'static Shared, String> {
-    // SAFETY: nvbit/tool.cpp passes its structure, which is static there, or null. Every version has the number first.
+    // SAFETY: nvbit/tool.cpp passes its structure, which is static there, or null. Every version
+    // has the number first.
     let version =
         unsafe { nvbit.cast::<u32>().as_ref() }.ok_or("NVBit's part of the tracer gives nothing")?;
     if *version != MPISEE_NVBIT_LAYER {
@@ -94,7 +96,8 @@ impl Nvbit {
         self.functions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Our own stream in a context that is current: what goes there waits for none of the program's kernels.
+    /// Our own stream in a context that is current: what goes there waits for none of the program's
+    /// kernels.
     fn stream(&self, context: u64) -> Option<u64> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(&stream) = streams.get(&context) {
@@ -113,7 +116,8 @@ impl Nvbit {
         }) == Some(true)
     }
 
-    /// Reads the image of the module that a function is of: NVBit writes it to a file, here one in memory.
+    /// Reads the image of the module that a function is of: NVBit writes it to a file, here one in
+    /// memory.
     fn image(&self, context: u64, function: u64) -> Vec<u8> {
         // SAFETY: the name ends in a zero.
         let descriptor = unsafe { libc::memfd_create(c"mpisee-module".as_ptr(), libc::MFD_CLOEXEC) };

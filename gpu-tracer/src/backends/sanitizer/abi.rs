@@ -32,8 +32,8 @@ pub const DRIVER_CALLS: [(SANITIZER_CBID_DRIVER_API_enum, DriverCall); 15] = [
     (SANITIZER_CBID_DRIVER_API_cuMemPoolImportPointer, DriverCall::PoolImport),
 ];
 
-/// Instructions, each with the function of `device/patch.cu` that is called there, and the one where warps are drawn or records are
-/// written.
+/// Instructions, each with the function of `device/patch.cu` that is called there, and the one
+/// where warps are drawn or records are written.
 pub const PATCHES: [(Sanitizer_InstructionId, &CStr, &CStr); 5] = [
     (SANITIZER_INSTRUCTION_GLOBAL_MEMORY_ACCESS, c"mpisee_access", c"mpisee_access_more"),
     (SANITIZER_INSTRUCTION_MEMCPY_ASYNC, c"mpisee_copy", c"mpisee_copy_more"),

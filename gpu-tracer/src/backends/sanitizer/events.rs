@@ -14,14 +14,16 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 
 thread_local! {
-    /// True if this thread makes a context: memory of the host that comes meanwhile is the driver's own.
+    /// True if this thread makes a context: memory of the host that comes meanwhile is the driver's
+    /// own.
     static MAKES_CONTEXT: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Callback of the Sanitizer.
 ///
 /// # Safety
-/// `listener` is a [`Listener`], and `data` what NVIDIA's headers say for the domain and the number.
+/// `listener` is a [`Listener`], and `data` what NVIDIA's headers say for the domain and the
+/// number.
 pub unsafe extern "C" fn callback(listener: *mut c_void, domain: u32, id: u32, data: *const c_void) {
     // The two further events of each launch are of no use.
     let is_of_interest =
@@ -120,7 +122,8 @@ unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &Sanitiz
     MAKES_CONTEXT.set(false);
     let (context, stream, module) = (number(data.context), number(data.hStream), number(data.module));
     if !state.tracer.knows_context(context) {
-        // Of one that shares a device with others, a green context, the creation may not be reported.
+        // Of one that shares a device with others, a green context, the creation may not be
+        // reported.
         state.tracer.context_created(context, data.device);
     }
     // NULL, or CU_STREAM_LEGACY, which is the same stream.
@@ -131,7 +134,8 @@ unsafe fn kernel_launch(state: &mut State, functions: &Functions, data: &Sanitiz
     let address = state.tracer.launch(context, stream, module, &name);
     // A launch without a place to count has patches that do nothing.
     let address: driver::Handle = address.map_or(std::ptr::null_mut(), driver::handle);
-    // SAFETY: launch, function and stream are those of the event; the memory stays until the launch has ended.
+    // SAFETY: launch, function and stream are those of the event; the memory stays until the launch
+    // has ended.
     let status = unsafe { (functions.set_launch_data)(data.hLaunch, data.function, data.hStream, address) };
     trace!("launch gets {address:p} status={status}");
 }
@@ -151,7 +155,8 @@ unsafe fn memory_event(state: &mut State, id: u32, data: *const c_void) {
     };
     // SAFETY: the events above have this type.
     let data = unsafe { &*data.cast::<Sanitizer_ResourceMemoryData>() };
-    // Memory of the code or the runtime is nobody's object; another device's view of memory is the same memory.
+    // Memory of the code or the runtime is nobody's object; another device's view of memory is the
+    // same memory.
     if data.flags & (SANITIZER_MEMORY_FLAG_CG_RUNTIME | SANITIZER_MEMORY_FLAG_CNP) != 0
         || data.flags & SANITIZER_MEMORY_FLAG_PEER != 0 && !is_allocation
     {
@@ -184,7 +189,8 @@ unsafe fn driver_call(state: &mut State, id: u32, data: &Sanitizer_CallbackData)
         && unsafe { data.functionReturnValue.cast::<c_int>().as_ref() } == Some(&0);
     let call = DRIVER_CALLS.iter().find(|(number, _)| *number == id);
     if let Some(&(_, call)) = call.filter(|_| succeeded && !data.functionParams.is_null()) {
-        // SAFETY: the parameters are those of the function with that number. Allocations, which alone need the device, are reported by other events.
+        // SAFETY: the parameters are those of the function with that number. Allocations, which
+        // alone need the device, are reported by other events.
         unsafe { calls::take(state, call, data.functionParams, 0) };
     }
 }

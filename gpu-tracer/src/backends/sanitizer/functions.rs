@@ -1,4 +1,5 @@
-//! The functions of `libsanitizer-public.so`, found in the file that the user or the launcher names; nothing is linked.
+//! The functions of `libsanitizer-public.so`, found in the file that the user or the launcher
+//! names; nothing is linked.
 
 use super::abi::{Callback, Status};
 use crate::generated::sanitizer::{Sanitizer_InstructionId, Sanitizer_LaunchHandle, Sanitizer_StreamHandle};

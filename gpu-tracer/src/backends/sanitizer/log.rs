@@ -1,4 +1,5 @@
-//! Debug log of the Sanitizer's callbacks: one line per callback, also for those that the tracer ignores.
+//! Debug log of the Sanitizer's callbacks: one line per callback, also for those that the tracer
+//! ignores.
 
 use super::Listener;
 use super::abi::DRIVER_CALLS;

@@ -1,4 +1,5 @@
-//! The backend that uses NVIDIA's Sanitizer API: it patches whole modules, with the functions of `device/patch.cu`.
+//! The backend that uses NVIDIA's Sanitizer API: it patches whole modules, with the functions of
+//! `device/patch.cu`.
 
 mod abi;
 mod events;
@@ -42,8 +43,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// A field that is behind the context in the data of a context or stream. From CUDA 13.1 on the green context is between them, which
-    /// the bindings, of CUDA 13.0, do not have.
+    /// A field that is behind the context in the data of a context or stream. From CUDA 13.1 on the
+    /// green context is between them, which the bindings, of CUDA 13.0, do not have.
     ///
     /// # Safety
     /// The field is one of data that the Sanitizer passes.
@@ -55,8 +56,8 @@ impl Listener {
 }
 
 impl Sanitizer {
-    /// Loads the library of the Sanitizer; `patches` is the file that `cargo xtask gpu` makes. `has_more`: warps are sampled,
-    /// or records written.
+    /// Loads the library of the Sanitizer; `patches` is the file that `cargo xtask gpu` makes.
+    /// `has_more`: warps are sampled, or records written.
     pub fn load(library: &Path, patches: &Path, has_more: bool) -> Result<Sanitizer, String> {
         if !patches.is_file() {
             return Err(format!("there is no {}", patches.display()));
@@ -79,7 +80,8 @@ impl Sanitizer {
         let listener = Listener { shared, functions: Arc::clone(&functions), has_green_contexts };
         let listener = Box::leak(Box::new(listener));
         let mut subscriber: Handle = std::ptr::null_mut();
-        // SAFETY: the callback has the type that it should, and its data lives as long as the process.
+        // SAFETY: the callback has the type that it should, and its data lives as long as the
+        // process.
         let status = unsafe {
             (functions.subscribe)(
                 &raw mut subscriber,
@@ -90,7 +92,8 @@ impl Sanitizer {
         if status != 0 {
             return Err(format!("sanitizerSubscribe returned {status}"));
         }
-        // A version without green contexts refuses to switch their events, even off. No event comes before the domains are switched on.
+        // A version without green contexts refuses to switch their events, even off. No event comes
+        // before the domains are switched on.
         // SAFETY: the subscriber is the one just made.
         let status = unsafe {
             (functions.enable_callback)(
@@ -119,8 +122,9 @@ impl Sanitizer {
         if enabled { Ok(shared) } else { Err("its callbacks cannot be switched on".to_owned()) }
     }
 
-    /// The stream of a queue. Without one it is the NULL stream of the queue's context: to the Sanitizer null is that of the
-    /// context that the thread happens to have, which need not be the same.
+    /// The stream of a queue. Without one it is the NULL stream of the queue's context: to the
+    /// Sanitizer null is that of the context that the thread happens to have, which need not be the
+    /// same.
     fn stream(&self, queue: Queue) -> Handle {
         let mut stream = handle(queue.stream);
         if queue.stream == 0 {
@@ -196,8 +200,9 @@ impl Backend for Sanitizer {
             }
             patched.insert(context);
         }
-        // NVIDIA does not document whether taking patches out also forgets which instructions are to be patched;
-        // AccelProf says it each time. Devices before sm_90 have no bulk copies; what can be patched there is.
+        // NVIDIA does not document whether taking patches out also forgets which instructions are
+        // to be patched; AccelProf says it each time. Devices before sm_90 have no bulk copies;
+        // what can be patched there is.
         let made = PATCHES.iter().filter(|(instruction, plain, more)| {
             let function = if self.has_more { more } else { plain };
             // SAFETY: the module is loaded, the name ends in a zero.

@@ -123,7 +123,8 @@ proptest! {
         // Which insertion a number stands for: no number ever stands for two.
         let mut insertions: HashMap<u32, usize> = HashMap::new();
         for step in &steps {
-            // A name on a part of an allocation parts it for good; the reference does not keep by what.
+            // A name on a part of an allocation parts it for good; the reference does not keep by
+            // what.
             apply(&mut registry, step);
             plain.apply(step);
             for at in 0..CELLS + 12 {

@@ -88,8 +88,8 @@ fn notes(base: u64, headers: &[libc::Elf64_Phdr]) -> impl Iterator<Item = &[u8]>
     })
 }
 
-/// The build ID in some notes: each has the lengths of its name and description, its kind, and these two, each filled up
-/// to words of 4 bytes.
+/// The build ID in some notes: each has the lengths of its name and description, its kind, and
+/// these two, each filled up to words of 4 bytes.
 fn build_id(mut notes: &[u8]) -> Option<String> {
     loop {
         let (header, rest) = notes.split_at_checked(12)?;

@@ -1,5 +1,6 @@
-//! The objects that stay where they are as long as the process runs: the program, the library that counts its calls, and the libraries that
-//! these need. The loader maps them before the program begins, and unloads none of them, whatever the program closes.
+//! The objects that stay where they are as long as the process runs: the program, the library that
+//! counts its calls, and the libraries that these need. The loader maps them before the program
+//! begins, and unloads none of them, whatever the program closes.
 
 use super::{LinkMap, at, link_map, program_start, read_memory, read_text};
 use std::sync::OnceLock;
@@ -18,8 +19,8 @@ struct Listed {
     needs: Vec<Vec<u8>>,
 }
 
-/// The addresses of their descriptions, in ascending order; those of the program and of this library alone if the list cannot be
-/// read.
+/// The addresses of their descriptions, in ascending order; those of the program and of this
+/// library alone if the list cannot be read.
 pub fn lasting() -> &'static [usize] {
     static LASTING: OnceLock<Vec<usize>> = OnceLock::new();
     LASTING.get_or_init(|| {
@@ -37,7 +38,8 @@ pub fn program() -> usize {
     *PROGRAM.get_or_init(|| at(program_start()).map_or(0, |mapping| mapping.link_map))
 }
 
-/// The descriptions that are reached from these by what each object needs. Of several objects of one name the loader takes the first one.
+/// The descriptions that are reached from these by what each object needs. Of several objects of
+/// one name the loader takes the first one.
 fn reached(all: &[Listed], roots: &[usize]) -> Vec<usize> {
     let mut found = roots.to_vec();
     let mut next = 0;

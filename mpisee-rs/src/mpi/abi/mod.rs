@@ -1,10 +1,10 @@
-//! The application binary interface of the MPI that this flavour is built for: the one place where types
-//! and constants of an MPI library appear.
+//! The application binary interface of the MPI that this flavour is built for: the one place where
+//! types and constants of an MPI library appear.
 //!
-//! There are three families of interfaces. Types and constants of Open MPI's and MPICH's come from the `mpi.h` of
-//! the flavour, by `mpi-sys`; those of the MPI standard's own interface are fixed. Predefined handles are
-//! looked up at run time: in Open MPI they are addresses of the library's data, which may be mapped later
-//! or privately.
+//! There are three families of interfaces. Types and constants of Open MPI's and MPICH's come from
+//! the `mpi.h` of the flavour, by `mpi-sys`; those of the MPI standard's own interface are fixed.
+//! Predefined handles are looked up at run time: in Open MPI they are addresses of the library's
+//! data, which may be mapped later or privately.
 
 use crate::mpi::symbol::Symbol;
 use std::ffi::c_int;
@@ -32,16 +32,18 @@ pub trait FromFortran: Copy {
     fn from_fortran(handle: c_int) -> Self;
 }
 
-/// Returns whether the MPI that runs, which calls itself `version`, has the binary interface of this flavour.
+/// Returns whether the MPI that runs, which calls itself `version`, has the binary interface of
+/// this flavour.
 ///
-/// A library reports the same version string with the standard's interface and with its own, so the version of the
-/// interface is queried, too.
+/// A library reports the same version string with the standard's interface and with its own, so the
+/// version of the interface is queried, too.
 pub fn library_is_of_family(version: &str) -> bool {
     let is_standard = version_of_standard_interface() == 1;
     is_standard == cfg!(mpi_family = "standard") && family::is_named_in(version)
 }
 
-/// The major version of the standard's binary interface that the running MPI has; negative if it has another.
+/// The major version of the standard's binary interface that the running MPI has; negative if it
+/// has another.
 fn version_of_standard_interface() -> c_int {
     static GET_VERSION: Symbol<unsafe extern "C-unwind" fn(*mut c_int, *mut c_int) -> c_int> =
         Symbol::new(c"PMPI_Abi_get_version");
@@ -77,7 +79,8 @@ pub struct Predefined {
 }
 
 impl Predefined {
-    /// Stand-ins in a process without MPI, whose recording ends when one is initialised. Those of the communicators are keys.
+    /// Stand-ins in a process without MPI, whose recording ends when one is initialised. Those of
+    /// the communicators are keys.
     pub fn without_mpi() -> Self {
         Predefined {
             world: from_bits(1),
@@ -136,9 +139,10 @@ pub fn from_bits<T: Copy>(bits: u64) -> T {
 
 /// A handle as an argument: a whole register, whatever its width in the running MPI.
 ///
-/// MPICH's handles are 4 bytes, Open MPI's are 8. A library that turns out to be preloaded into a program
-/// of the other MPI still hands on what it was given, bit by bit, when arguments are passed like this. It
-/// holds on every 64-bit Linux ABI: an `int` argument has a register, or 8 bytes on the stack, to itself.
+/// MPICH's handles are 4 bytes, Open MPI's are 8. A library that turns out to be preloaded into a
+/// program of the other MPI still hands on what it was given, bit by bit, when arguments are passed
+/// like this. It holds on every 64-bit Linux ABI: an `int` argument has a register, or 8 bytes on
+/// the stack, to itself.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Raw<T> {

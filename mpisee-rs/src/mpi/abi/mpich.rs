@@ -1,4 +1,5 @@
-//! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are integers.
+//! MPICH and what shares its binary interface (Intel MPI, MVAPICH, Cray MPICH): handles are
+//! integers.
 
 use super::{Datatype, Element, FromFortran, Numbering, Predefined, Request, Status, bits, from_bits};
 use crate::generated::pmpi;
@@ -8,13 +9,15 @@ use std::ffi::{CStr, c_int, c_void};
 pub const IN_PLACE: *const c_void = std::ptr::without_provenance(usize::MAX);
 /// `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const STATUS_IGNORE: *mut Status = std::ptr::without_provenance_mut(1);
-/// The objects whose addresses are `MPI_IN_PLACE` in `mpi_f08`; the older interfaces arrive as calls of C.
+/// The objects whose addresses are `MPI_IN_PLACE` in `mpi_f08`; the older interfaces arrive as
+/// calls of C.
 pub const FORTRAN_IN_PLACE: &[&CStr] = &[c"MPIR_F08_MPI_IN_PLACE"];
 /// The same for `MPI_STATUS_IGNORE` and `MPI_STATUSES_IGNORE`.
 pub const FORTRAN_STATUS_IGNORE: &[&CStr] =
     &[c"MPIR_F08_MPI_STATUS_IGNORE_OBJ", c"MPIR_F08_MPI_STATUSES_IGNORE_OBJ"];
 
-/// Returns whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+/// Returns whether the text of `MPI_Get_library_version` is that of a library with this binary
+/// interface.
 pub fn is_named_in(version: &str) -> bool {
     ["MPICH", "Intel(R) MPI", "MVAPICH", "CRAY"].iter().any(|name| version.contains(name))
 }
@@ -42,21 +45,24 @@ impl<H: Copy> FromFortran for H {
         if size_of::<H>() == size_of::<c_int>() {
             from_bits(u64::from(handle as u32))
         } else {
-            // SAFETY: the function takes every integer; one that is no handle's gives an invalid handle.
+            // SAFETY: the function takes every integer; one that is no handle's gives an invalid
+            // handle.
             from_bits(bits(unsafe { pmpi::MPI_File_f2c.get()(handle) }.get()))
         }
     }
 }
 
-/// Returns whether other open requests may have the same handle: MPICH gives predefined requests to operations that are
-/// complete when they start. The two highest bits of a handle are its kind; 01 is predefined.
+/// Returns whether other open requests may have the same handle: MPICH gives predefined requests to
+/// operations that are complete when they start. The two highest bits of a handle are its kind; 01
+/// is predefined.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     bits(request) >> 30 == 0b01
 }
 
-/// Returns whether a datatype is one of MPI's own, which live as long as the program. The two highest bits of a handle
-/// are its kind; 01 is predefined. `MPI_DOUBLE_INT` and its like are objects, the first five that there are.
+/// Returns whether a datatype is one of MPI's own, which live as long as the program. The two
+/// highest bits of a handle are its kind; 01 is predefined. `MPI_DOUBLE_INT` and its like are
+/// objects, the first five that there are.
 pub fn is_predefined_datatype(datatype: Datatype) -> bool {
     let handle = bits(datatype);
     handle >> 30 == 0b01 || (0x8c00_0000..=0x8c00_0004).contains(&handle)
@@ -67,15 +73,16 @@ pub fn learn_aliased_request(_key: u64) -> bool {
     false
 }
 
-/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
-/// transferred.
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a
+/// file transferred.
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     // The lowest bit of the upper word says whether the operation was cancelled.
     u64::from(status.count_hi_and_cancelled as u32 >> 1) << 32 | u64::from(status.count_lo as u32)
 }
 
-/// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+/// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends
+/// all processes.
 pub fn is_fault_tolerant() -> bool {
     false
 }

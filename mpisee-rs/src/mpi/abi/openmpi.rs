@@ -29,15 +29,16 @@ pub const FORTRAN_STATUS_IGNORE: &[&CStr] = &[
     c"MPI_FORTRAN_STATUSES_IGNORE",
 ];
 
-/// The handles that Open MPI shares among requests that are complete when they start; 0 is none. `ompi_request_empty`
-/// is known from the start. Others have no exported name and are learnt: pml/ucx has one for sends, Open MPI 5 may have
-/// another.
+/// The handles that Open MPI shares among requests that are complete when they start; 0 is none.
+/// `ompi_request_empty` is known from the start. Others have no exported name and are learnt:
+/// pml/ucx has one for sends, Open MPI 5 may have another.
 static SHARED_REQUESTS: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
 /// The lowest of them, and how far above it the highest is.
 static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
 static SPAN: AtomicU64 = AtomicU64::new(0);
 
-/// Returns whether the text of `MPI_Get_library_version` is that of a library with this binary interface.
+/// Returns whether the text of `MPI_Get_library_version` is that of a library with this binary
+/// interface.
 pub fn is_named_in(version: &str) -> bool {
     version.contains("Open MPI")
 }
@@ -71,7 +72,8 @@ macro_rules! from_fortran {
         impl FromFortran for $handle {
             #[inline]
             fn from_fortran(handle: c_int) -> Self {
-                // SAFETY: the function takes every integer; one that is no handle's gives an invalid handle.
+                // SAFETY: the function takes every integer; one that is no handle's gives an
+                // invalid handle.
                 unsafe { pmpi::$convert.get()(handle) }.get()
             }
         }
@@ -91,7 +93,8 @@ from_fortran! {
 
 /// Returns whether other requests may have the same handle at the same time.
 ///
-/// PERF: as a rule no other request lies between the objects of libraries, so that one comparison is enough.
+/// PERF: as a rule no other request lies between the objects of libraries, so that one comparison
+/// is enough.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     let key = super::bits(request);
@@ -104,17 +107,18 @@ fn is_learnt(key: u64) -> bool {
     SHARED_REQUESTS.iter().any(|known| known.load(Ordering::Relaxed) == key)
 }
 
-/// Marks a handle that two open requests have as aliased, if it points into the static data of a library: an object
-/// that was made for one request would be allocated. False if it is not marked.
+/// Marks a handle that two open requests have as aliased, if it points into the static data of a
+/// library: an object that was made for one request would be allocated. False if it is not marked.
 pub fn learn_aliased_request(key: u64) -> bool {
     symbol::is_static(std::ptr::without_provenance(key as usize)) && learn(key)
 }
 
-/// Returns whether a datatype is one of MPI's own, which live as long as the program: objects of the library's, or the
-/// program's copies of them. Those that the program makes are allocated.
+/// Returns whether a datatype is one of MPI's own, which live as long as the program: objects of
+/// the library's, or the program's copies of them. Those that the program makes are allocated.
 ///
-/// PERF: the loader goes through all libraries to find that an address is in none of them, so handles of which this is
-/// known are kept. If a library is mapped where one of them was, a size that could be cached is not.
+/// PERF: the loader goes through all libraries to find that an address is in none of them, so
+/// handles of which this is known are kept. If a library is mapped where one of them was, a size
+/// that could be cached is not.
 pub fn is_predefined_datatype(datatype: Datatype) -> bool {
     static ALLOCATED: [AtomicU64; 64] = [const { AtomicU64::new(0) }; 64];
     let handle = super::bits(datatype);
@@ -144,16 +148,16 @@ fn learn(key: u64) -> bool {
     found
 }
 
-/// The bytes that arrived, from the status of a completed receive, or that a completed access to a file
-/// transferred.
+/// The bytes that arrived, from the status of a completed receive, or that a completed access to a
+/// file transferred.
 #[inline]
 pub fn received_bytes(status: &Status) -> u64 {
     status._ucount as u64
 }
 
-/// Returns whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open MPI 5 on). Looked up
-/// once, when MPI is initialised: at the end, a program with an error of its own may have overwritten what the loader
-/// keeps.
+/// Returns whether the run goes on when a process ends early (`mpirun --with-ft ulfm`, from Open
+/// MPI 5 on). Looked up once, when MPI is initialised: at the end, a program with an error of its
+/// own may have overwritten what the loader keeps.
 pub fn is_fault_tolerant() -> bool {
     static ENABLED: OnceLock<bool> = OnceLock::new();
     *ENABLED.get_or_init(|| match symbol::data(c"ompi_ftmpi_enabled") {
@@ -198,9 +202,10 @@ pub fn settings_of(control: &str) -> Vec<String> {
     vec![format!("OMPI_MCA_{control}")]
 }
 
-/// The performance variables of components that are in use, by number, before the interface for tools is initialised: that makes Open MPI offer
-/// the variables of all components, and some of those that are not in use crash when they are read (`mtl_psm2` of 4.1). `None` if it cannot
-/// be known.
+/// The performance variables of components that are in use, by number, before the interface for
+/// tools is initialised: that makes Open MPI offer the variables of all components, and some of
+/// those that are not in use crash when they are read (`mtl_psm2` of 4.1). `None` if it cannot be
+/// known.
 pub fn variables_in_use() -> Option<Vec<bool>> {
     type Count = unsafe extern "C" fn(*mut c_int) -> c_int;
     type Get = unsafe extern "C" fn(c_int, *mut *const c_void) -> c_int;

@@ -1,5 +1,6 @@
-//! The ABI of the MPI standard (MPI 5.0, chapter 20), which several MPI libraries offer beside their own: handles are
-//! as wide as a pointer, constants are fixed, and the contents of a status are queried through MPI.
+//! The ABI of the MPI standard (MPI 5.0, chapter 20), which several MPI libraries offer beside
+//! their own: handles are as wide as a pointer, constants are fixed, and the contents of a status
+//! are queried through MPI.
 
 use super::{
     Comm, Count, Datatype, Element, FromFortran, Numbering, Predefined, Raw, Request, Status, bits, constant,
@@ -24,11 +25,12 @@ const SELF: u64 = 0x102;
 const REQUEST_NULL: u64 = 0x180;
 /// `MPI_BYTE`.
 const BYTE: u64 = 0x247;
-/// The highest handle that the standard has room for: a library's own are no smaller than the first page's end.
+/// The highest handle that the standard has room for: a library's own are no smaller than the first
+/// page's end.
 const LAST_PREDEFINED: u64 = 0xfff;
 
-/// The handle shared by requests that are complete when they start, if there is one. With sessions alone it cannot be
-/// determined, and the MPI is assumed to be derived from MPICH.
+/// The handle shared by requests that are complete when they start, if there is one. With sessions
+/// alone it cannot be determined, and the MPI is assumed to be derived from MPICH.
 static COMPLETE_REQUEST: AtomicU64 = AtomicU64::new(0x6c00_0000);
 
 /// Any name: [`super::library_is_of_family`] has checked the version of the interface.
@@ -91,8 +93,9 @@ fn complete_request() -> u64 {
     if first == second { first } else { REQUEST_NULL }
 }
 
-/// Returns whether other requests may have the same handle at the same time. MPICH, also where it has this
-/// interface, has one such handle per kind of request, all with 01 in the upper two of the handle's 32 bits.
+/// Returns whether other requests may have the same handle at the same time. MPICH, also where it
+/// has this interface, has one such handle per kind of request, all with 01 in the upper two of the
+/// handle's 32 bits.
 #[inline]
 pub fn is_aliased_request(request: Request) -> bool {
     let complete = COMPLETE_REQUEST.load(Ordering::Relaxed);
@@ -100,8 +103,8 @@ pub fn is_aliased_request(request: Request) -> bool {
     bits == complete || of_mpich && bits >> 30 == 0b01
 }
 
-/// Returns whether a datatype is one of MPI's own, which live as long as the program: the standard fixes their handles,
-/// below any that a library gives out.
+/// Returns whether a datatype is one of MPI's own, which live as long as the program: the standard
+/// fixes their handles, below any that a library gives out.
 pub fn is_predefined_datatype(datatype: Datatype) -> bool {
     bits(datatype) <= LAST_PREDEFINED
 }
@@ -121,7 +124,8 @@ pub fn received_bytes(status: &Status) -> u64 {
     if code == constant::SUCCESS { u64::try_from(count).unwrap_or(0) } else { 0 }
 }
 
-/// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends all processes.
+/// Returns whether the run goes on when a process ends early. MPICH has functions for it, and ends
+/// all processes.
 pub fn is_fault_tolerant() -> bool {
     false
 }

@@ -1,5 +1,6 @@
-//! The types and constants of the standard's own binary interface (MPI 5.0, chapter 20). They are the same for
-//! every MPI that has it, so they are written down here rather than taken from an `mpi.h`.
+//! The types and constants of the standard's own binary interface (MPI 5.0, chapter 20). They are
+//! the same for every MPI that has it, so they are written down here rather than taken from an
+//! `mpi.h`.
 
 use std::ffi::{c_int, c_void};
 

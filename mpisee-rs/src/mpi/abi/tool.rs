@@ -1,6 +1,8 @@
-//! Differences between families of MPI in the variables that they offer to tools (MPI 4.1, chapter 15).
+//! Differences between families of MPI in the variables that they offer to tools (MPI 4.1, chapter
+//! 15).
 
-/// The numbers of a family: of each kind the standard lists its constants in one order, and libraries number them on from a first one.
+/// The numbers of a family: of each kind the standard lists its constants in one order, and
+/// libraries number them on from a first one.
 #[derive(Clone, Copy)]
 pub struct Numbering {
     /// `MPI_T_PVAR_CLASS_STATE`.

@@ -82,7 +82,8 @@ fn comparisons_of_regular_lists_grow_like_the_members() {
     for ((what, small), (_, large)) in regular(1 << 9).into_iter().zip(regular(1 << 12)) {
         let ((few, _), (many, groups)) = (assert_listed(&small, 1 << 9), assert_listed(&large, 1 << 12));
         let (per_small, per_large) = (few / small.len() as u64, many / large.len() as u64);
-        // Looked up one by one it would be 2048. Each of the blocks is a jump, which costs as much as there are processes.
+        // Looked up one by one it would be 2048. Each of the blocks is a jump, which costs as much
+        // as there are processes.
         let most = if what.starts_with("in blocks") { 128 } else { 64 };
         assert!(
             per_small <= most && per_large <= most,

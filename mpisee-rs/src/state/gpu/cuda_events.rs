@@ -1,8 +1,9 @@
 //! Pairs of CUDA's events around work in a stream, which tell how long the GPU took for it.
 //!
-//! The driver is the one that the program has loaded and initialised. Nothing here waits for the GPU, and what it calls changes nothing
-//! that the program sees: the thread's context is set for the time of a call alone, and so is its mode of stream capture, since
-//! some of these functions would end a capture that another thread has begun.
+//! The driver is the one that the program has loaded and initialised. Nothing here waits for the
+//! GPU, and what it calls changes nothing that the program sees: the thread's context is set for
+//! the time of a call alone, and so is its mode of stream capture, since some of these functions
+//! would end a capture that another thread has begun.
 
 use crate::binaries::library::{Functions, Kept, function};
 use cudarc::driver::sys::{CUevent_flags, CUresult, CUstreamCaptureMode, CUstreamCaptureStatus};
@@ -19,7 +20,8 @@ const NOT_CAPTURING: c_int = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NON
 const RELAXED: c_int = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED as c_int;
 /// An event with a time.
 const WITH_TIME: c_uint = CUevent_flags::CU_EVENT_DEFAULT as c_uint;
-/// `CU_STREAM_PER_THREAD`; the streams up to it are no handles, but stand for one of the current context.
+/// `CU_STREAM_PER_THREAD`; the streams up to it are no handles, but stand for one of the current
+/// context.
 const LAST_SPECIAL_STREAM: usize = 2;
 
 /// A `CUcontext`, `CUevent` or `CUstream`.
@@ -79,7 +81,8 @@ impl EventFunctions {
         }
     }
 
-    /// Calls functions of the driver while the thread may call all of them, whatever other threads capture.
+    /// Calls functions of the driver while the thread may call all of them, whatever other threads
+    /// capture.
     fn relaxed<R>(&self, act: impl FnOnce() -> Option<R>) -> Option<R> {
         let mut mode = RELAXED;
         // SAFETY: the mode of this thread is exchanged with that in the number.
@@ -92,8 +95,9 @@ impl EventFunctions {
 
     /// Calls functions of the driver while a context is current.
     fn within<R>(&self, context: Handle, act: impl FnOnce() -> Option<R>) -> Option<R> {
-        // SAFETY: the context is that of a stream of a call in progress, or was alive a moment ago: that the program destroys it meanwhile
-        // is kept off by asking in calls on communicators that work there.
+        // SAFETY: the context is that of a stream of a call in progress, or was alive a moment ago:
+        // that the program destroys it meanwhile is kept off by asking in calls on communicators
+        // that work there.
         (unsafe { (self.push_context)(context) } == SUCCESS).then_some(())?;
         let result = act();
         let mut popped = ptr::null_mut();
@@ -102,22 +106,26 @@ impl EventFunctions {
         result
     }
 
-    /// The context of a stream to which the thread may add work that is done at once and not captured.
+    /// The context of a stream to which the thread may add work that is done at once and not
+    /// captured.
     fn context_of(&self, stream: Handle, device: impl FnOnce() -> c_int) -> Option<Handle> {
         let mut capture = NOT_CAPTURING;
         let (mut context, mut green) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: the stream is the one that the program passes to NCCL; a number and a handle are written.
+        // SAFETY: the stream is the one that the program passes to NCCL; a number and a handle are
+        // written.
         let is_known = unsafe {
             (self.stream_capture)(stream, &raw mut capture) == SUCCESS
                 && capture == NOT_CAPTURING
                 && match self.stream_context_or_green {
-                    // Of a stream of a green context it gives the primary one, too, in which events would not be those of the stream.
+                    // Of a stream of a green context it gives the primary one, too, in which events
+                    // would not be those of the stream.
                     Some(get) => get(stream, &raw mut context, &raw mut green) == SUCCESS,
                     None => (self.stream_context)(stream, &raw mut context) == SUCCESS,
                 }
         };
         (is_known && !context.is_null() && green.is_null()).then_some(())?;
-        // NCCL makes the device of the communicator current itself, and takes the default stream there.
+        // NCCL makes the device of the communicator current itself, and takes the default stream
+        // there.
         if stream.addr() <= LAST_SPECIAL_STREAM {
             let mut current = 0;
             // SAFETY: a number is written.
@@ -127,7 +135,8 @@ impl EventFunctions {
         Some(context)
     }
 
-    /// The number of a context, which no other ever has; `None` if there is no such context any more.
+    /// The number of a context, which no other ever has; `None` if there is no such context any
+    /// more.
     fn id_of(&self, context: Handle) -> Option<u64> {
         let mut id = 0;
         // SAFETY: the driver checks the context; a number is written.
@@ -142,7 +151,8 @@ impl EventFunctions {
     }
 
     fn record(&self, event: Handle, stream: Handle) -> Option<()> {
-        // SAFETY: the event is one of ours, and the stream one that `begin` and `end` may be called with.
+        // SAFETY: the event is one of ours, and the stream one that `begin` and `end` may be called
+        // with.
         (unsafe { (self.record_event)(event, stream) } == SUCCESS).then_some(())
     }
 }
@@ -177,8 +187,9 @@ fn free() -> MutexGuard<'static, Vec<Pair>> {
 }
 
 impl Pair {
-    /// Marks the begin of work in a stream. `None` where that is impossible, or would be seen by the program: the stream is being
-    /// captured, or is the default one of another device than that of the communicator.
+    /// Marks the begin of work in a stream. `None` where that is impossible, or would be seen by
+    /// the program: the stream is being captured, or is the default one of another device than that
+    /// of the communicator.
     ///
     /// # Safety
     /// The stream is one that the program passes to a call which is in progress.
@@ -247,8 +258,8 @@ impl Pair {
         driver().and_then(elapsed).unwrap_or(Elapsed::Unknown)
     }
 
-    /// Returns whether the events are known to be there still: the program may have destroyed their context, or reset the device. It has
-    /// not while it communicates in that context.
+    /// Returns whether the events are known to be there still: the program may have destroyed their
+    /// context, or reset the device. It has not while it communicates in that context.
     pub fn is_alive(&self) -> bool {
         driver().and_then(|driver| driver.id_of(self.context)) == Some(self.context_id)
     }
@@ -258,13 +269,15 @@ impl Pair {
         self.context_id
     }
 
-    /// Lets the pair be used again. Of one that the driver does not know any more nothing may be done.
+    /// Lets the pair be used again. Of one that the driver does not know any more nothing may be
+    /// done.
     pub fn give_back(self) {
         free().push(self);
     }
 }
 
-/// Destroys the pairs of a context that are free, so that none outlives it, should the program destroy it next.
+/// Destroys the pairs of a context that are free, so that none outlives it, should the program
+/// destroy it next.
 pub fn destroy_free(context_id: u64) {
     let pairs: Vec<Pair> = free().extract_if(.., |pair| pair.context_id == context_id).collect();
     let Some(driver) = driver() else { return };

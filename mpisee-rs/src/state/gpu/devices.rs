@@ -1,11 +1,14 @@
-//! The GPUs that the process sees and uses, by CUDA's driver, and the adapters and NUMA nodes of its node, into the segment.
+//! The GPUs that the process sees and uses, by CUDA's driver, and the adapters and NUMA nodes of
+//! its node, into the segment.
 //!
-//! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and no context is made. It is asked
-//! at the end of MPI, and once before, when a thread that calls MPI has a context, for the sake of processes that are killed; without
-//! MPI when the first communicators of NCCL are made.
+//! The driver is asked only where the program has loaded and initialised it: nothing is loaded, and
+//! no context is made. It is asked at the end of MPI, and once before, when a thread that calls MPI
+//! has a context, for the sake of processes that are killed; without MPI when the first
+//! communicators of NCCL are made.
 //!
-//! Types and constants are cudarc's. None of its functions is called, since they load the driver; and what the driver returns is a
-//! number, since a later one may return what is no value of an enumeration of cudarc.
+//! Types and constants are cudarc's. None of its functions is called, since they load the driver;
+//! and what the driver returns is a number, since a later one may return what is no value of an
+//! enumeration of cudarc.
 
 use crate::binaries::library::{Functions, Kept, function};
 use crate::binaries::{apart, stack_room};
@@ -55,7 +58,8 @@ pub fn take_driver(driver: Kept) {
     DRIVER.take(driver, |library| Some(DeviceFunctions::of(library)));
 }
 
-/// Looks at the devices if this thread has a context, once. To be called now and then: what it calls takes no lock of the loader's.
+/// Looks at the devices if this thread has a context, once. To be called now and then: what it
+/// calls takes no lock of the loader's.
 pub fn look(world: &'static World) {
     let Some(driver) = DRIVER.get().filter(|_| !IS_SEEN.load(Ordering::Relaxed)) else { return };
     if driver.current().is_some() && !IS_SEEN.swap(true, Ordering::Relaxed) {
@@ -128,7 +132,8 @@ struct DeviceFunctions {
     get_attribute: Option<GetAttribute>,
 }
 
-/// The UUIDs of a device: its own, and that of the GPU, which is another one if it is a MIG instance.
+/// The UUIDs of a device: its own, and that of the GPU, which is another one if it is a MIG
+/// instance.
 struct Uuids {
     own: [u8; 16],
     /// `None` if it is not known.
@@ -187,8 +192,8 @@ impl DeviceFunctions {
         }
     }
 
-    /// The facts of the driver and of `/sys`; none unless the program has initialised the driver. NVML adds NVLinks.
-    /// `current` is the device of the context of the thread that communicates.
+    /// The facts of the driver and of `/sys`; none unless the program has initialised the driver.
+    /// NVML adds NVLinks. `current` is the device of the context of the thread that communicates.
     fn facts(&self, current: Option<CUdevice>, nvml: Option<&Nvml>) -> Vec<DeviceFact> {
         let sys = Path::new(SYS);
         let mut seen: Vec<Seen> =
@@ -221,7 +226,8 @@ impl DeviceFunctions {
     fn devices(&self) -> Vec<CUdevice> {
         let Some(get_count) = self.get_count else { return Vec::new() };
         let mut count = 0;
-        // SAFETY: a number is written. Before the driver is initialised, the call fails and does nothing else.
+        // SAFETY: a number is written. Before the driver is initialised, the call fails and does
+        // nothing else.
         if unsafe { get_count(&raw mut count) } != 0 {
             return Vec::new();
         }
@@ -232,7 +238,8 @@ impl DeviceFunctions {
     fn device(&self, ordinal: c_int) -> Option<CUdevice> {
         let get_device = self.get_device?;
         let mut device = 0;
-        // SAFETY: a number is written. Before the driver is initialised, the call fails and does nothing else.
+        // SAFETY: a number is written. Before the driver is initialised, the call fails and does
+        // nothing else.
         (unsafe { get_device(&raw mut device, ordinal) } == 0).then_some(device)
     }
 
@@ -318,8 +325,8 @@ impl DeviceFunctions {
     }
 }
 
-/// The NVLinks of a GPU that lead to a peer, of what all of them lead to. `None` where none does and some lead to what is no GPU here: by a
-/// switch the peer may be reached as well.
+/// The NVLinks of a GPU that lead to a peer, of what all of them lead to. `None` where none does
+/// and some lead to what is no GPU here: by a switch the peer may be reached as well.
 fn direct_links(remotes: &[String], gpus: &[&str], peer: &str) -> Option<u32> {
     let direct = remotes.iter().filter(|remote| *remote == peer).count() as u32;
     let is_gpu = |remote: &String| gpus.contains(&remote.as_str());

@@ -1,7 +1,8 @@
 //! The kind of memory of an address, as HSA tells it apart, the runtime below AMD's HIP and OpenMP.
 //!
-//! HIP itself is not asked: it initialises itself when it is first called, which is the program's business, and HSA cannot tell whether that
-//! was done. HSA fails until somebody has initialised it, the program or an MPI that takes the memory of GPUs. It does not know managed memory.
+//! HIP itself is not asked: it initialises itself when it is first called, which is the program's
+//! business, and HSA cannot tell whether that was done. HSA fails until somebody has initialised
+//! it, the program or an MPI that takes the memory of GPUs. It does not know managed memory.
 
 use crate::binaries::library::{self, Functions, function};
 use crate::state::world;
@@ -54,7 +55,8 @@ static HSA: Functions<Hsa> = Functions::new();
 /// True if it is there, and is not asked: it has never run on AMD's hardware.
 static IS_HELD_BACK: AtomicBool = AtomicBool::new(false);
 
-/// Looks for it in the process, in a thread of its own; loads and initialises nothing. True if it is there, and is to be asked.
+/// Looks for it in the process, in a thread of its own; loads and initialises nothing. True if it
+/// is there, and is to be asked.
 pub fn look() -> bool {
     if !world::world().is_some_and(|world| world.options.experimental) {
         let is_there = !library::keep(|file| file.starts_with(FILE)).is_empty();
@@ -80,7 +82,8 @@ pub fn note() -> Option<String> {
     })
 }
 
-/// The kind of memory at an address; `Host` if HSA is not there, is not initialised or does not know it.
+/// The kind of memory at an address; `Host` if HSA is not there, is not initialised or does not
+/// know it.
 pub fn kind_of(buffer: *const c_void) -> Memory {
     let Some(Hsa { get_info, get_agent_info }) = HSA.get() else { return Memory::Host };
     let mut info = PointerInfo {
@@ -93,7 +96,8 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
         owner: 0,
         flags: 0,
     };
-    // SAFETY: any address may be asked about; as much of the structure is written as its size says, and no devices are listed.
+    // SAFETY: any address may be asked about; as much of the structure is written as its size says,
+    // and no devices are listed.
     if unsafe { get_info(buffer, &raw mut info, ptr::null(), ptr::null_mut(), ptr::null_mut()) } != 0 {
         return Memory::Host;
     }

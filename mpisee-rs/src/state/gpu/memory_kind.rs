@@ -1,8 +1,9 @@
 //! The kind of memory that has the buffers of a call, as CUDA's driver or AMD's HSA tells it apart.
 //!
-//! Only a program that has loaded the driver can have buffers elsewhere than in ordinary memory of the host. So the driver is
-//! never loaded or initialised here: it is looked for now and then, and asked about each buffer from then on. Nothing is kept
-//! about an address, since memory is freed by ways that no library between can see, and addresses are used again.
+//! Only a program that has loaded the driver can have buffers elsewhere than in ordinary memory of
+//! the host. So the driver is never loaded or initialised here: it is looked for now and then, and
+//! asked about each buffer from then on. Nothing is kept about an address, since memory is freed by
+//! ways that no library between can see, and addresses are used again.
 
 use super::staging::{self, Used};
 use super::{cuda_events, devices, hsa};
@@ -20,7 +21,8 @@ use std::cell::Cell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know, every attribute is 0.
+/// `cuPointerGetAttributes` of cuda.h, CUDA 7.0 and later: of memory that the driver does not know,
+/// every attribute is 0.
 ///
 /// Enumerations are numbers here: a later driver may return what is no value of those of cudarc.
 type GetAttributes = unsafe extern "C" fn(c_uint, *const c_int, *const *mut c_void, CUdeviceptr) -> c_int;
@@ -37,7 +39,8 @@ static IS_INITIALISED: AtomicBool = AtomicBool::new(false);
 
 /// True once the driver was looked for among all that is loaded.
 static HAS_LOOKED: AtomicBool = AtomicBool::new(false);
-/// The number of objects that had been loaded at the last look, where the C library has nothing more.
+/// The number of objects that had been loaded at the last look, where the C library has nothing
+/// more.
 static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// True if there are several libraries of CUDA's driver, of which the program may initialise any.
@@ -60,7 +63,8 @@ pub fn note_known(kinds: impl Iterator<Item = Memory>) {
 
 pub use hsa::note as note_on_hsa;
 
-/// Asks about the buffers of a call that begins. One buffer is sent or received; of two the first is sent.
+/// Asks about the buffers of a call that begins. One buffer is sent or received; of two the first
+/// is sent.
 pub fn note(buffers: &[*const c_void]) {
     // The driver may set it.
     let _errno = errno::keep();
@@ -122,8 +126,9 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
     let (mut memory_type, mut is_managed): (c_uint, c_uint) = (0, 0);
     let results = [(&raw mut memory_type).cast::<c_void>(), (&raw mut is_managed).cast()];
     let count = ATTRIBUTES.len() as c_uint;
-    // SAFETY: a place of four bytes for each attribute; any address may be asked about. Before the program initialises the
-    // driver, and where a thread may not call it, the call fails and does nothing else.
+    // SAFETY: a place of four bytes for each attribute; any address may be asked about. Before the
+    // program initialises the driver, and where a thread may not call it, the call fails and does
+    // nothing else.
     let status =
         unsafe { get_attributes(count, ATTRIBUTES.as_ptr(), results.as_ptr(), buffer.addr() as u64) };
     if status != 0 {
@@ -139,7 +144,8 @@ pub fn kind_of(buffer: *const c_void) -> Memory {
 #[cold]
 pub fn look_for_driver() {
     let _kept = keep_thread_state();
-    // An MPI may have loaded HSA where the program loads CUDA's driver later, and the program may load a driver that it does not initialise.
+    // An MPI may have loaded HSA where the program loads CUDA's driver later, and the program may
+    // load a driver that it does not initialise.
     if !IS_INITIALISED.load(Ordering::Relaxed) {
         apart::wait();
         let is_news = may_be_there() || HAS_SEVERAL.load(Ordering::Relaxed);
@@ -166,7 +172,8 @@ fn may_be_there() -> bool {
     }
 }
 
-/// Looks for the drivers, in a thread of its own. Of several of CUDA the one that the program has initialised is used, else the last.
+/// Looks for the drivers, in a thread of its own. Of several of CUDA the one that the program has
+/// initialised is used, else the last.
 fn look_apart() {
     let mut drivers = library::keep(|file| file.starts_with(devices::FILE));
     HAS_SEVERAL.store(drivers.len() > 1, Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! GPUs: the memory of buffers, the devices and their time, by what the program has loaded; and the GPU tracer, a library of its own.
+//! GPUs: the memory of buffers, the devices and their time, by what the program has loaded; and the
+//! GPU tracer, a library of its own.
 
 pub mod cuda_events;
 pub mod devices;

@@ -1,5 +1,6 @@
-//! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised it, as NCCL does. Types and constants
-//! are those of nvml-wrapper-sys, whose own functions load the library.
+//! NVLinks of a GPU, by NVIDIA's management library, where the program has loaded and initialised
+//! it, as NCCL does. Types and constants are those of nvml-wrapper-sys, whose own functions load
+//! the library.
 
 use crate::binaries::apart;
 use crate::binaries::library::{self, Functions, function};
@@ -51,12 +52,14 @@ impl Nvml {
         library::keep(|file| file.starts_with(FILE)).into_iter().find_map(|library| NVML.take(library, of));
     }
 
-    /// The PCI addresses of what the active NVLinks of a GPU lead to, a switch or a GPU; empty where that is unknown of one. `None`
-    /// if the program has not initialised the library, or the GPU has no such links.
+    /// The PCI addresses of what the active NVLinks of a GPU lead to, a switch or a GPU; empty
+    /// where that is unknown of one. `None` if the program has not initialised the library, or the
+    /// GPU has no such links.
     pub fn remotes(&self, pci_address: &str) -> Option<Vec<String>> {
         let address = CString::new(pci_address).ok()?;
         let mut device: nvmlDevice_t = ptr::null_mut();
-        // SAFETY: the text ends in a zero, and a handle is written. Before the library is initialised the call fails.
+        // SAFETY: the text ends in a zero, and a handle is written. Before the library is
+        // initialised the call fails.
         if unsafe { (self.get_handle)(address.as_ptr(), &raw mut device) } != NVML_SUCCESS {
             return None;
         }
@@ -78,8 +81,8 @@ impl Nvml {
 
     fn remote(&self, device: nvmlDevice_t, link: c_uint) -> String {
         let mut about = MaybeUninit::<nvmlPciInfo_t>::zeroed();
-        // SAFETY: the handle is of this library, and this version of the function writes this structure, of numbers alone, which may all
-        // be zero.
+        // SAFETY: the handle is of this library, and this version of the function writes this
+        // structure, of numbers alone, which may all be zero.
         let (status, about) =
             unsafe { ((self.get_remote)(device, link, about.as_mut_ptr()), about.assume_init()) };
         match CStr::from_bytes_until_nul(&about.busId.map(|byte| byte as u8)) {

@@ -1,5 +1,5 @@
-//! Messages of the host's memory, as a GPU tracer that counts copies wants them: it looks for copies that were right before a send,
-//! or right after a receive.
+//! Messages of the host's memory, as a GPU tracer that counts copies wants them: it looks for
+//! copies that were right before a send, or right after a receive.
 
 use crate::mpi::abi::IN_PLACE;
 use mpisee_profile::rows::Memory;
@@ -10,18 +10,21 @@ use std::mem::transmute;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// Takes a message: the communicator's number, the buffer, its bytes, and 1 if it is sent, 0 if received.
+/// Takes a message: the communicator's number, the buffer, its bytes, and 1 if it is sent, 0 if
+/// received.
 pub type Communicated = extern "C" fn(u32, *const c_void, u64, c_int);
 
 /// [`Communicated`] of the tracer; null if there is none that counts copies.
 static COMMUNICATED: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 thread_local! {
-    /// The buffers of the call in progress, until it is counted: the one that is sent, and the one that is received; 0 for none.
+    /// The buffers of the call in progress, until it is counted: the one that is sent, and the one
+    /// that is received; 0 for none.
     static ADDRESSES: Cell<[usize; 2]> = const { Cell::new([0; 2]) };
 }
 
-/// The buffers of a rooted call that this process uses. MPI does not look at the others, whose addresses may be anything.
+/// The buffers of a rooted call that this process uses. MPI does not look at the others, whose
+/// addresses may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
     /// The one that it sends and the one that it receives.
@@ -111,12 +114,14 @@ pub fn report(
     }
 }
 
-/// The direction of a message, as this process sees it. Where only one part of a buffer is known, as of gathering calls, that alone counts.
+/// The direction of a message, as this process sees it. Where only one part of a buffer is known,
+/// as of gathering calls, that alone counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     None,
     Sent,
-    /// As [`Direction::Sent`], of calls that have it elsewhere than at the begin of the buffer, if it is in place.
+    /// As [`Direction::Sent`], of calls that have it elsewhere than at the begin of the buffer, if
+    /// it is in place.
     SentWhole,
     Received,
     /// As much is received as is sent.

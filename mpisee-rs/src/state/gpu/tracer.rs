@@ -1,5 +1,5 @@
-//! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches to the profiler, not
-//! the other way round, and keeps its counts in a file beside the segment.
+//! Connection to the GPU tracer, a separate library that CUDA's driver loads. The tracer attaches
+//! to the profiler, not the other way round, and keeps its counts in a file beside the segment.
 
 use crate::state::gpu::memory_kind;
 use crate::state::gpu::staging::{self, Communicated};
@@ -54,7 +54,8 @@ pub unsafe fn name_memory(named: &Named) {
     if let Some((_, name_memory)) = TRACER.get()
         && !named.name.is_null()
     {
-        // SAFETY: the tracer's function takes any address, and a name that ends in a zero, which this one does.
+        // SAFETY: the tracer's function takes any address, and a name that ends in a zero, which
+        // this one does.
         unsafe { name_memory(named.address, named.bytes, named.name) };
     }
 }
@@ -91,8 +92,9 @@ pub fn parts(world: &World) -> Vec<GpuPart> {
     }
 }
 
-/// Fills in the owners of other ranks' memory before rows are aggregated, since aggregation drops the handles. What the
-/// node's other ranks exported is in their files beside this rank's, all of which are complete by then.
+/// Fills in the owners of other ranks' memory before rows are aggregated, since aggregation drops
+/// the handles. What the node's other ranks exported is in their files beside this rank's, all of
+/// which are complete by then.
 pub fn tell_owners(world: &World, parts: &mut Vec<GpuPart>) {
     if !gpu::needs_owners(parts) {
         return;
@@ -107,10 +109,12 @@ pub fn tell_owners(world: &World, parts: &mut Vec<GpuPart>) {
     owners.fill_all(parts);
 }
 
-/// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of this world.
+/// GPU accesses of the rank with this segment; `None` unless the segment is of a running process of
+/// this world.
 fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Option<Vec<GpuPart>> {
     let (user, pid) = owner_of(path.file_name()?.to_str()?)?;
-    // Where nodes share the folder most processes are of others, and to open the files of all would take long.
+    // Where nodes share the folder most processes are of others, and to open the files of all would
+    // take long.
     if !is_of_node && identity::look_at(pid).is_none() {
         return None;
     }
@@ -122,7 +126,8 @@ fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Op
     if (header.pid, header.job, header.world_size) != (pid, job, world.size) {
         return None;
     }
-    // An earlier job with the same number may have left segments. Processes in other containers are not visible.
+    // An earlier job with the same number may have left segments. Processes in other containers are
+    // not visible.
     let is_seen = header.namespace == identity::namespace();
     if header.boot != identity::boot() || is_seen && !identity::runs(pid, header.process_start) {
         return None;
@@ -133,8 +138,8 @@ fn of_world(world: &World, segments: &Path, is_of_node: bool, path: &Path) -> Op
     Some(gpu::parts(&GpuFile::parse(&bytes).ok()?, header.world_rank.get()))
 }
 
-/// Opens a file that only this user can access, in a world-writable folder, without following links or blocking on a
-/// pipe.
+/// Opens a file that only this user can access, in a world-writable folder, without following links
+/// or blocking on a pipe.
 fn open(path: &Path, user: u32) -> Option<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;

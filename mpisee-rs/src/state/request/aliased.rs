@@ -1,7 +1,8 @@
-//! Aliased requests: operations that were complete when they started, to which MPI libraries give one shared handle.
-//! Several are open under that handle, so they are distinguished by the address of the program's variable: it holds the
-//! request that was stored there last. Handles that the program has moved are matched oldest first, those of the
-//! calling thread before others. Only the owner (communicator and kind) is kept of them.
+//! Aliased requests: operations that were complete when they started, to which MPI libraries give
+//! one shared handle. Several are open under that handle, so they are distinguished by the address
+//! of the program's variable: it holds the request that was stored there last. Handles that the
+//! program has moved are matched oldest first, those of the calling thread before others. Only the
+//! owner (communicator and kind) is kept of them.
 
 use super::entries::{ByVariable, Entries};
 use super::{Owner, RequestKind};
@@ -11,8 +12,8 @@ use mpisee_profile::CommId;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-/// The open requests with aliased handles. One for which there is no memory is not kept, so that its completion is of
-/// unknown origin; so is one if another thread keeps the lock for good.
+/// The open requests with aliased handles. One for which there is no memory is not kept, so that
+/// its completion is of unknown origin; so is one if another thread keeps the lock for good.
 #[repr(C, align(64))]
 pub struct AliasedHandles {
     /// True if several threads use it.
@@ -26,14 +27,16 @@ pub struct AliasedHandles {
     /// Of `entries`, where several threads use it.
     lock: PatientMutex<()>,
     entries: UnsafeCell<Option<Entries>>,
-    /// By [`index`]: the last one that was started of those with one index. What it displaced is in `entries`.
+    /// By [`index`]: the last one that was started of those with one index. What it displaced is in
+    /// `entries`.
     by_variable: UnsafeCell<[ByVariable; VARIABLES]>,
 }
 
 /// Requests that are found by their variable at once.
 const VARIABLES: usize = 64;
 
-/// Limit on kept requests; beyond it the oldest is dropped. A program that never completes requests leaks them.
+/// Limit on kept requests; beyond it the oldest is dropped. A program that never completes requests
+/// leaks them.
 const MOST_KEPT: usize = 1 << 20;
 
 // SAFETY: the entries are used by one thread at a time: MPI allows only one, or the lock is taken.
@@ -58,8 +61,8 @@ impl AliasedHandles {
         }
     }
 
-    /// Several threads call MPI at the same time. Called before the first request is started: from then on, requests are kept
-    /// in the entries alone, behind the lock.
+    /// Several threads call MPI at the same time. Called before the first request is started: from
+    /// then on, requests are kept in the entries alone, behind the lock.
     pub fn share(&self) {
         self.shared.store(true, Ordering::Relaxed);
     }
@@ -82,8 +85,8 @@ impl AliasedHandles {
         Some(result)
     }
 
-    /// Adds the request that a call stored in `variable`, if it shares its index with no other; else it does nothing, and
-    /// returns false.
+    /// Adds the request that a call stored in `variable`, if it shares its index with no other;
+    /// else it does nothing, and returns false.
     ///
     /// PERF: it is written to one line, and completed from there.
     #[inline(always)]
@@ -91,7 +94,8 @@ impl AliasedHandles {
         if self.shared.load(Ordering::Relaxed) {
             return false;
         }
-        // SAFETY: threads call MPI one at a time, ordered by the program (`MPI_THREAD_SERIALIZED` at most).
+        // SAFETY: threads call MPI one at a time, ordered by the program (`MPI_THREAD_SERIALIZED`
+        // at most).
         let entry = unsafe { &mut (&mut *self.by_variable.get())[index(variable)] };
         let is_free = entry.key == 0;
         if is_free {
@@ -115,7 +119,8 @@ impl AliasedHandles {
         if self.shared.load(Ordering::Relaxed) || variable == super::NO_VARIABLE {
             return self.add_entry(new);
         }
-        // SAFETY: threads call MPI one at a time, ordered by the program (`MPI_THREAD_SERIALIZED` at most).
+        // SAFETY: threads call MPI one at a time, ordered by the program (`MPI_THREAD_SERIALIZED`
+        // at most).
         let entry = unsafe { &mut (&mut *self.by_variable.get())[index(variable)] };
         let before = std::mem::replace(entry, new);
         if before.key == 0 {
@@ -128,7 +133,8 @@ impl AliasedHandles {
     /// The request in `variable`, if it is found at once.
     #[inline(always)]
     pub fn find_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
-        // SAFETY: threads call MPI one at a time, ordered by the program; where they may at once, nobody writes to it, see `share`.
+        // SAFETY: threads call MPI one at a time, ordered by the program; where they may at once,
+        // nobody writes to it, see `share`.
         let entry = unsafe { &(&*self.by_variable.get())[index(variable)] };
         entry.is(key, variable).then_some(entry.owner)
     }
@@ -137,7 +143,8 @@ impl AliasedHandles {
     #[inline(always)]
     pub fn take_by_variable(&self, key: u64, variable: usize) -> Option<Owner> {
         let owner = self.find_by_variable(key, variable)?;
-        // SAFETY: an entry is found only while threads call MPI one at a time: after `share`, none is ever stored here.
+        // SAFETY: an entry is found only while threads call MPI one at a time: after `share`, none
+        // is ever stored here.
         unsafe { (&mut *self.by_variable.get())[index(variable)].key = 0 };
         self.count_by_variable(usize::MAX);
         Some(owner)
@@ -167,7 +174,8 @@ impl AliasedHandles {
     #[cold]
     fn move_to_entries(&self) {
         if self.by_variable_count.load(Ordering::Relaxed) > 0 {
-            // SAFETY: there is something in it, so that threads call MPI one at a time, see `share`.
+            // SAFETY: there is something in it, so that threads call MPI one at a time, see
+            // `share`.
             let moved =
                 unsafe { std::mem::replace(&mut *self.by_variable.get(), [ByVariable::NONE; VARIABLES]) };
             self.by_variable_count.store(0, Ordering::Relaxed);
@@ -185,8 +193,8 @@ impl AliasedHandles {
         })
     }
 
-    /// As [`AliasedHandles::look`], and removes the request. Of those whose handles were moved, one of the communicator
-    /// `prefer` comes first.
+    /// As [`AliasedHandles::look`], and removes the request. Of those whose handles were moved, one
+    /// of the communicator `prefer` comes first.
     pub fn take(&self, key: u64, variable: usize, prefer: Option<CommId>) -> Option<Owner> {
         self.take_by_variable(key, variable).or_else(|| {
             self.move_to_entries();

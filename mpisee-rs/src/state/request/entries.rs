@@ -1,5 +1,5 @@
-//! Open requests with shared handles, in two orders: those of each handle by age, and in chains by handle and variable, the
-//! youngest first.
+//! Open requests with shared handles, in two orders: those of each handle by age, and in chains by
+//! handle and variable, the youngest first.
 
 use super::{Owner, RequestKind};
 use mpisee_profile::CommId;
@@ -90,7 +90,8 @@ impl Entries {
         }
         let Some(ages) = self.ages_of(started.key) else { return };
         let Some(at) = self.free_node() else { return };
-        // As a rule the youngest: what was displaced from its variable may be older than some that came before.
+        // As a rule the youngest: what was displaced from its variable may be older than some that
+        // came before.
         let (mut older, mut younger) = (self.ages[ages].youngest, NONE);
         while let Some(node) = self.nodes.get(older as usize)
             && is_before(started.number, node.started.number)
@@ -155,15 +156,16 @@ impl Entries {
         }
     }
 
-    /// The chain of a handle and a variable, by multiplication: addresses, which nobody chooses with ill intent.
+    /// The chain of a handle and a variable, by multiplication: addresses, which nobody chooses
+    /// with ill intent.
     #[inline]
     fn chain(&self, key: u64, variable: usize) -> usize {
         let mixed = (key.rotate_left(32) ^ variable as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 32) as usize & self.chains.len().wrapping_sub(1)
     }
 
-    /// Twice as many chains, with the same entries. Without memory for them they stay as they are; false if there are
-    /// none.
+    /// Twice as many chains, with the same entries. Without memory for them they stay as they are;
+    /// false if there are none.
     #[cold]
     fn lengthen(&mut self) -> bool {
         let count = FIRST_CHAINS.max(self.chains.len() * 2);
@@ -183,8 +185,8 @@ impl Entries {
         true
     }
 
-    /// The youngest of the variable; else one whose handle was moved: the oldest with that handle, if there is one of the
-    /// communicator `prefer`, and of the calling thread.
+    /// The youngest of the variable; else one whose handle was moved: the oldest with that handle,
+    /// if there is one of the communicator `prefer`, and of the calling thread.
     #[inline]
     pub fn find(&self, key: u64, variable: usize, thread: usize, prefer: Option<CommId>) -> Option<u32> {
         let mut at = self.chains.get(self.chain(key, variable)).copied().unwrap_or(NONE);
@@ -265,7 +267,8 @@ impl Entries {
     }
 }
 
-/// Returns whether the request of one number was started before that of another; numbers begin anew after the largest.
+/// Returns whether the request of one number was started before that of another; numbers begin anew
+/// after the largest.
 fn is_before(one: u32, other: u32) -> bool {
     (other.wrapping_sub(one) as i32) > 0
 }

@@ -30,22 +30,28 @@ const NO_VARIABLE: usize = 0;
 #[repr(align(64))]
 pub struct RequestState {
     pub kind: RequestKind,
-    /// The call that started it, as it was counted; of a persistent request, that of its last start.
+    /// The call that started it, as it was counted; of a persistent request, that of its last
+    /// start.
     pub counted: CountedCall,
     /// The bytes of its message, or, of a receive, the room for it.
     pub message: u64,
-    /// The bytes that each start of a persistent request contributes; those of a receive come later.
+    /// The bytes that each start of a persistent request contributes; those of a receive come
+    /// later.
     pub at_start: u64,
-    /// The destination of a send, the source that a receive names; of a persistent collective operation its root, if it has one; of
-    /// an `MPI_Comm_idup`, its number among those on their way.
+    /// The destination of a send, the source that a receive names; of a persistent collective
+    /// operation its root, if it has one; of an `MPI_Comm_idup`, its number among those on their
+    /// way.
     pub peer: i32,
     /// The sample of it that is not finished, see `recording::unfinished`; 0 for none.
     pub unfinished: u32,
-    /// Of a persistent request, the number of the slot that counts its operations, see `recording::samples`; 0 for none.
+    /// Of a persistent request, the number of the slot that counts its operations, see
+    /// `recording::samples`; 0 for none.
     pub counted_by: u32,
-    /// Of a persistent request, the memory of its buffers: the call that starts several has the kind farthest from the host.
+    /// Of a persistent request, the memory of its buffers: the call that starts several has the
+    /// kind farthest from the host.
     pub memory: Memory,
-    /// Where its thread keeps the starting call, see [`Thread::cached_by_number`](crate::state::thread::Thread::cached_by_number).
+    /// Where its thread keeps the starting call, see
+    /// [`Thread::cached_by_number`](crate::state::thread::Thread::cached_by_number).
     pub cached: u8,
     /// True if the request stays after its completion.
     pub persistent: bool,
@@ -118,7 +124,8 @@ pub enum RequestRef {
     Unknown,
     /// One in the table.
     Known(ActiveRequest),
-    /// A handle shared by several open requests; they are distinguished by the address of the program's variable.
+    /// A handle shared by several open requests; they are distinguished by the address of the
+    /// program's variable.
     Aliased(u64, usize),
 }
 
@@ -155,8 +162,8 @@ impl Requests {
         HOT.invalidate_handles();
     }
 
-    /// A number that changes whenever a request is started that shares its handle with no other one, or is no longer simple, see
-    /// [`Requests::find_simple`].
+    /// A number that changes whenever a request is started that shares its handle with no other
+    /// one, or is no longer simple, see [`Requests::find_simple`].
     #[inline(always)]
     pub fn started(&self) -> u64 {
         self.table.inserted()
@@ -186,7 +193,8 @@ impl Requests {
         self.table.is_empty() && self.aliased.is_empty()
     }
 
-    /// Adds the request that a call stored in `variable`, and that its completion frees; as for [`RequestState::once`].
+    /// Adds the request that a call stored in `variable`, and that its completion frees; as for
+    /// [`RequestState::once`].
     ///
     /// # Safety
     /// The call has stored a valid request in `variable`.
@@ -205,8 +213,8 @@ impl Requests {
 
     /// As [`Requests::add`].
     ///
-    /// PERF: one copy for all calls that start something, which finds all but the last in registers; the entry is made in
-    /// its variable.
+    /// PERF: one copy for all calls that start something, which finds all but the last in
+    /// registers; the entry is made in its variable.
     #[inline(never)]
     #[unsafe(link_section = ".text.hot")]
     #[expect(clippy::too_many_arguments, reason = "in registers")]
@@ -243,7 +251,8 @@ impl Requests {
         }
     }
 
-    /// As [`Requests::add_once`], where there are several threads, or the request shares its handle with another.
+    /// As [`Requests::add_once`], where there are several threads, or the request shares its handle
+    /// with another.
     #[cold]
     #[inline(never)]
     #[expect(clippy::too_many_arguments, reason = "those of `add_once`")]
@@ -282,9 +291,9 @@ impl Requests {
         }
     }
 
-    /// Adds a request whose handle is in the table already. Usually the earlier request completed unseen and its entry
-    /// is stale. If MPI shares the handle among requests, both stay open: it does so only for operations that are
-    /// complete.
+    /// Adds a request whose handle is in the table already. Usually the earlier request completed
+    /// unseen and its entry is stale. If MPI shares the handle among requests, both stay open: it
+    /// does so only for operations that are complete.
     #[cold]
     #[inline(never)]
     fn add_again(&self, key: u64, variable: usize, started: RequestState) -> bool {
@@ -294,8 +303,8 @@ impl Requests {
         }
         let first = self.table.remove(key).filter(|first| first.active && !first.persistent);
         if let Some(first) = first {
-            // The address of the first request is unknown. Later ones are found by address, so a look-up without a
-            // match is the first one's.
+            // The address of the first request is unknown. Later ones are found by address, so a
+            // look-up without a match is the first one's.
             self.aliased.add(key, NO_VARIABLE, first.owner());
         }
         self.aliased.add(key, variable, started.owner());
@@ -321,9 +330,10 @@ impl Requests {
         RequestRef::Known(ActiveRequest { found, needs_status, persistent: started.persistent })
     }
 
-    /// The request in `variable`, its communicator, and what it is ([`RequestKind::awaited`]), if it is active, counted, not persistent, and was
-    /// not cancelled, with no sample of its message to be kept. One with an aliased handle has to have been started there, and to have nothing left
-    /// to count; other ones are not found where several threads call MPI.
+    /// The request in `variable`, its communicator, and what it is ([`RequestKind::awaited`]), if
+    /// it is active, counted, not persistent, and was not cancelled, with no sample of its message
+    /// to be kept. One with an aliased handle has to have been started there, and to have nothing
+    /// left to count; other ones are not found where several threads call MPI.
     ///
     /// # Safety
     /// There is a request in `variable`.
@@ -373,8 +383,8 @@ impl Requests {
         }
     }
 
-    /// Copies the entry before a call that may complete the request: with several threads, MPI may give the handle to
-    /// another thread before this one looks at the entry again.
+    /// Copies the entry before a call that may complete the request: with several threads, MPI may
+    /// give the handle to another thread before this one looks at the entry again.
     #[inline]
     pub fn copy_if_shared(&self, given: &RequestRef) -> Option<RequestState> {
         match given {
@@ -454,8 +464,9 @@ impl Requests {
         self.owner(given)?.duplication()
     }
 
-    /// Marks the communicator of an `MPI_Comm_idup` as entered before the request completes. The request becomes a
-    /// plain collective, because the number of the duplication may be reused by then.
+    /// Marks the communicator of an `MPI_Comm_idup` as entered before the request completes. The
+    /// request becomes a plain collective, because the number of the duplication may be reused by
+    /// then.
     pub fn duplicated(&self, given: &RequestRef) {
         match given {
             RequestRef::Known(known) => {
@@ -469,7 +480,8 @@ impl Requests {
         }
     }
 
-    /// Removes a completed request and passes its entry to `settle`; a persistent request stays, inactive.
+    /// Removes a completed request and passes its entry to `settle`; a persistent request stays,
+    /// inactive.
     #[inline(always)]
     pub fn complete<R>(
         &self,
@@ -510,8 +522,8 @@ impl Requests {
         }
     }
 
-    /// Removes a request that the application is about to free: another thread may get its handle for a new one before
-    /// the call has returned.
+    /// Removes a request that the application is about to free: another thread may get its handle
+    /// for a new one before the call has returned.
     pub fn remove(&self, request: Request, variable: HandlePtr<Request>) -> Option<Removed> {
         let key = abi::bits(request);
         if abi::is_aliased_request(request) {
@@ -570,7 +582,8 @@ impl RequestState {
         self.kind == RequestKind::SendReceive
     }
 
-    /// A request that its completion frees; `message` is the size of its message or of its receive buffer.
+    /// A request that its completion frees; `message` is the size of its message or of its receive
+    /// buffer.
     #[inline(always)]
     pub fn once(kind: RequestKind, counted: CountedCall, message: u64) -> Self {
         RequestState {

@@ -20,7 +20,8 @@ impl Removed {
         }
     }
 
-    /// Returns whether it was a receive from `MPI_PROC_NULL`. A matched receive has no peer, either, but room.
+    /// Returns whether it was a receive from `MPI_PROC_NULL`. A matched receive has no peer,
+    /// either, but room.
     pub fn is_from_nobody(&self) -> bool {
         let room = if let Removed::Entry(_, started) = self { started.message } else { 0 };
         let Owner { kind, peer, .. } = self.owner();

@@ -1,5 +1,6 @@
-//! Open MPI's components that monitor others. Where components are no plugins, but parts of the MPI library, their variables are always there,
-//! and crash when they are started while the components are not in use.
+//! Open MPI's components that monitor others. Where components are no plugins, but parts of the MPI
+//! library, their variables are always there, and crash when they are started while the components
+//! are not in use.
 
 use crate::mpi::tool;
 
@@ -27,7 +28,8 @@ pub fn is_in_use() -> bool {
     is_on(wanted.filter_map(|control| Some((control.value()?, control.name))))
 }
 
-/// The same of values and names. One framework without the component is enough to leave all alone: they share their memory.
+/// The same of values and names. One framework without the component is enough to leave all alone:
+/// they share their memory.
 fn is_on(values: impl Iterator<Item = (String, String)>) -> bool {
     let mut is_enabled = false;
     for (value, name) in values {

@@ -45,7 +45,8 @@ impl Patterns {
         }
     }
 
-    /// Sentences on the patterns for which nothing is read of the `count` performance variables that MPI has.
+    /// Sentences on the patterns for which nothing is read of the `count` performance variables
+    /// that MPI has.
     pub fn complaints(&self, count: i32) -> Vec<String> {
         let of = |found: Found| {
             let texts = self.0.iter().filter(|pattern| pattern.found == found).map(|it| it.text.as_str());

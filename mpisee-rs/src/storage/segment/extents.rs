@@ -1,8 +1,8 @@
 //! Addresses of the segment's bytes: extents of memory, found by offset without a lock.
 //!
-//! Address space is taken when it is needed, not set aside for growth: batch systems, `ulimit -v` and `mlockall` count
-//! what is mapped, used or not. So the segment cannot be one range of addresses; each extent is wherever the kernel puts
-//! it, and stays there until the process ends.
+//! Address space is taken when it is needed, not set aside for growth: batch systems, `ulimit -v`
+//! and `mlockall` count what is mapped, used or not. So the segment cannot be one range of
+//! addresses; each extent is wherever the kernel puts it, and stays there until the process ends.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -23,7 +23,8 @@ impl Extents {
         Extents([const { OnceLock::new() }; LEAVES])
     }
 
-    /// Makes room for the addresses of `from..to`, which are at most [`MOST_BYTES`]; false if there is no memory.
+    /// Makes room for the addresses of `from..to`, which are at most [`MOST_BYTES`]; false if there
+    /// is no memory.
     pub fn make_room(&self, from: usize, to: usize) -> bool {
         let leaves = from / GRANULE / GRANULES_PER_LEAF..(to / GRANULE).div_ceil(GRANULES_PER_LEAF);
         self.0[leaves].iter().all(|leaf| {
@@ -39,7 +40,8 @@ impl Extents {
         })
     }
 
-    /// Maps the segment's bytes from `from` on to the extent of `bytes` bytes at `base`, for which there is room.
+    /// Maps the segment's bytes from `from` on to the extent of `bytes` bytes at `base`, for which
+    /// there is room.
     pub fn enter(&self, from: usize, bytes: usize, base: *mut u8) {
         for offset in (0..bytes).step_by(GRANULE) {
             let granule = (from + offset) / GRANULE;

@@ -1,4 +1,5 @@
-//! The segment's file: created under an unpredictable name, and grown only by space that is reserved first.
+//! The segment's file: created under an unpredictable name, and grown only by space that is
+//! reserved first.
 
 use super::extents::GRANULE;
 use mpisee_in_process::guards::cancellation;
@@ -26,8 +27,8 @@ pub struct SharedFile {
     owner: u32,
 }
 
-/// A place in the library's own data for the segment's first extent: beside what each call reads, and at an address that the code
-/// knows, so that it can be asked for in advance.
+/// A place in the library's own data for the segment's first extent: beside what each call reads,
+/// and at an address that the code knows, so that it can be asked for in advance.
 #[derive(Clone, Copy)]
 pub struct FirstExtent(*mut u8);
 
@@ -77,7 +78,8 @@ pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Res
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
             Ok(file) => {
-                // The application's mask may take the owner's rights, too, and the file is opened again to grow.
+                // The application's mask may take the owner's rights, too, and the file is opened
+                // again to grow.
                 // SAFETY: the descriptor is open.
                 unsafe { libc::fchmod(file.as_raw_fd(), 0o600) };
                 return Ok(SharedFile { identity: identity(&file)?, path, owner: pid });
@@ -88,15 +90,16 @@ pub fn create_file(directory: &Path, mut number: impl FnMut() -> u64) -> io::Res
 }
 
 impl SharedFile {
-    /// Reserves `from..to` in the file and maps it. The file is opened anew each time: a descriptor that is
-    /// kept may be closed by the application, which closes all there are, and then stand for a file of its own.
-    /// It is mapped at `place`, or wherever the kernel puts it.
+    /// Reserves `from..to` in the file and maps it. The file is opened anew each time: a descriptor
+    /// that is kept may be closed by the application, which closes all there are, and then stand
+    /// for a file of its own. It is mapped at `place`, or wherever the kernel puts it.
     pub fn map(&self, from: usize, to: usize, place: Option<FirstExtent>) -> Result<*mut u8, Refusal> {
-        // Until the file is closed: that may end a thread that is to be cancelled, as opening it may.
+        // Until the file is closed: that may end a thread that is to be cancelled, as opening it
+        // may.
         let _not_cancelled = cancellation::hold();
         let file = self.reserve(from, to).map_err(Refusal::File)?;
-        // PERF: the space is allocated, so a page fault only adds an entry to the page table; adding many at once costs
-        // as much as one or two faults.
+        // PERF: the space is allocated, so a page fault only adds an entry to the page table;
+        // adding many at once costs as much as one or two faults.
         let kind = libc::MAP_SHARED | libc::MAP_POPULATE;
         map(to - from, kind, place, file.as_raw_fd(), from).map_err(|error| match error.raw_os_error() {
             // EAGAIN is for what `mlockall` would have locked, beyond the limit.
@@ -156,7 +159,8 @@ fn map(
 ) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let (at, fixed) = place.map_or((ptr::null_mut(), 0), |place| (place.0.cast(), libc::MAP_FIXED));
-    // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody uses, see `FirstExtent::of`.
+    // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody
+    // uses, see `FirstExtent::of`.
     let base = unsafe { libc::mmap(at, bytes, access, kind | fixed, file, offset as libc::off_t) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
 }

@@ -32,8 +32,8 @@ const LOG_CHUNK_BYTES: usize = 1 << 13;
 const FIRST_COUNTERS_BYTES: usize = (1 << 12) - HEADER_BYTES;
 /// A chunk of counters is this large at least: 15 slots.
 const LEAST_COUNTERS_BYTES: usize = 1 << 10;
-/// While address space is exhausted, one request in this many is tried: the program may free some, but a try takes
-/// system calls, and each uncounted call makes a request.
+/// While address space is exhausted, one request in this many is tried: the program may free some,
+/// but a try takes system calls, and each uncounted call makes a request.
 const REQUESTS_PER_TRY: u64 = 256;
 
 /// The segment. Its memory stays mapped until the process ends.
@@ -64,8 +64,8 @@ struct Growth {
 }
 
 impl Segment {
-    /// Creates the segment in a file in `directory`. If that fails, the counters are in private memory, and the
-    /// sentence returned says why.
+    /// Creates the segment in a file in `directory`. If that fails, the counters are in private
+    /// memory, and the sentence returned says why.
     pub fn create(directory: &Path) -> Option<(Segment, Option<String>)> {
         let mut growth = Growth {
             mapped: 0,
@@ -99,7 +99,8 @@ impl Segment {
         growth.has_said_full = complaint.is_some();
         grown.ok()?;
         let header = extents.address(0)?.cast::<Header>();
-        // SAFETY: the first extent begins here, stays mapped, and is zero, which is a valid header of atomics.
+        // SAFETY: the first extent begins here, stays mapped, and is zero, which is a valid header
+        // of atomics.
         let header = unsafe { &*header };
         let segment = Segment { header, extents, growth: PatientMutex::new(growth) };
         segment.begin_counters();
@@ -112,7 +113,8 @@ impl Segment {
         growth.first_counters = self.chunk(&mut growth, COUNTERS, FIRST_COUNTERS_BYTES, FIRST_COUNTERS_BYTES);
     }
 
-    /// Asks for the first slot of the first thread, that of its call in progress, wherever the segment is one day.
+    /// Asks for the first slot of the first thread, that of its call in progress, wherever the
+    /// segment is one day.
     #[inline(always)]
     pub fn prefetch_first_slot() {
         prefetch::data(FirstExtent::address(HEADER_BYTES + CHUNK_HEADER_BYTES));
@@ -123,14 +125,16 @@ impl Segment {
         self.header
     }
 
-    /// A new chunk for counters, of `bytes` bytes or what the last extent has left; `None` if there is no room.
+    /// A new chunk for counters, of `bytes` bytes or what the last extent has left; `None` if there
+    /// is no room.
     pub fn counters(&self, bytes: usize) -> Option<&'static ChunkHeader> {
         let mut growth = self.growth.lock()?;
         let first = growth.first_counters.take();
         first.or_else(|| self.chunk(&mut growth, COUNTERS, LEAST_COUNTERS_BYTES, bytes))
     }
 
-    /// A new chunk for samples of at least `words` words, of what `key` counts; `None` if there is no room.
+    /// A new chunk for samples of at least `words` words, of what `key` counts; `None` if there is
+    /// no room.
     pub fn samples(&self, key: SlotKey, words: usize) -> Option<Words> {
         let bytes = (CHUNK_HEADER_BYTES + words * 8).next_multiple_of(64);
         let mut growth = self.growth.lock()?;
@@ -145,14 +149,16 @@ impl Segment {
         let mut at = HEADER_BYTES;
         while at < end {
             let Some(chunk) = self.extents.address(at) else { return };
-            // SAFETY: chunks follow each other from the header on up to `used`, which is published when the chunk before it has its header
-            // (`begin_chunk`); they are mapped, aligned, and never unmapped.
+            // SAFETY: chunks follow each other from the header on up to `used`, which is published
+            // when the chunk before it has its header (`begin_chunk`); they are mapped, aligned,
+            // and never unmapped.
             let chunk = unsafe { &*chunk.cast::<ChunkHeader>() };
             let bytes = chunk.bytes.load(Ordering::Relaxed) as usize;
             if chunk.kind.load(Ordering::Relaxed) == COUNTERS {
                 let slots = ptr::from_ref(chunk).cast::<u8>().wrapping_add(CHUNK_HEADER_BYTES).cast::<Slot>();
                 for number in 0..chunk.used.load(Ordering::Acquire) as usize {
-                    // SAFETY: the chunk has as many slots as its writer says that it uses, with all their bytes in one extent.
+                    // SAFETY: the chunk has as many slots as its writer says that it uses, with all
+                    // their bytes in one extent.
                     visit(unsafe { &*slots.wrapping_add(number) });
                 }
             }
@@ -200,13 +206,14 @@ impl Segment {
         true
     }
 
-    /// Stores the current time as the last sign of life, in case the process is killed. Called only on rare events.
+    /// Stores the current time as the last sign of life, in case the process is killed. Called only
+    /// on rare events.
     pub fn note_moment(&self) {
         self.header().last_ticks.store(crate::storage::clock::ticks().get(), Ordering::Relaxed);
     }
 
-    /// A chunk of `most` bytes, or of `least` and more where an extent has no room for `most`: readers of the file
-    /// walk from chunk to chunk, but in memory a chunk lies in one extent.
+    /// A chunk of `most` bytes, or of `least` and more where an extent has no room for `most`:
+    /// readers of the file walk from chunk to chunk, but in memory a chunk lies in one extent.
     fn chunk(
         &self,
         growth: &mut Growth,
@@ -245,8 +252,8 @@ impl Segment {
     /// Writes the header of a chunk at `at`; its bytes are mapped, and in no chunk yet.
     fn begin_chunk(&self, at: usize, kind: u64, bytes: usize) -> Option<&'static ChunkHeader> {
         let chunk = self.extents.address(at)?.cast::<ChunkHeader>();
-        // SAFETY: `at..at + bytes` lies in one extent, which is never unmapped; it is zero, aligned to 64 bytes, and
-        // handed out once.
+        // SAFETY: `at..at + bytes` lies in one extent, which is never unmapped; it is zero, aligned
+        // to 64 bytes, and handed out once.
         let chunk = unsafe { &*chunk };
         chunk.bytes.store(bytes as u64, Ordering::Relaxed);
         chunk.kind.store(kind, Ordering::Relaxed);
@@ -286,7 +293,8 @@ impl Words {
     pub fn body(self) -> &'static [AtomicU64] {
         let words = (self.0.bytes.load(Ordering::Relaxed) as usize - CHUNK_HEADER_BYTES) / 8;
         let first = ptr::from_ref(self.0).cast::<AtomicU64>().wrapping_add(CHUNK_HEADER_BYTES / 8);
-        // SAFETY: a chunk lies in one extent with all its bytes, aligned to words, and is never unmapped.
+        // SAFETY: a chunk lies in one extent with all its bytes, aligned to words, and is never
+        // unmapped.
         unsafe { slice::from_raw_parts(first, words) }
     }
 
@@ -318,8 +326,8 @@ impl Source for Segment {
         // PERF: the address is looked up once. One extent has the whole slot: both are aligned to
         // the size of a slot.
         let address = self.extents.address(index * 8).filter(|_| index.is_multiple_of(SLOT_WORDS));
-        // SAFETY: extents are never unmapped. The index is a multiple of a slot's words, so that one extent has all of
-        // these, which are atomics.
+        // SAFETY: extents are never unmapped. The index is a multiple of a slot's words, so that
+        // one extent has all of these, which are atomics.
         let words = address.map(|address| unsafe { &*address.cast::<[AtomicU64; SLOT_WORDS]>() });
         let read = || {
             words.map_or([0; SLOT_WORDS], |words| words.each_ref().map(|word| word.load(Ordering::Acquire)))
@@ -409,7 +417,8 @@ impl Growth {
     }
 }
 
-/// Bytes that the segment may have under the limit on address space, which the program may change at any time.
+/// Bytes that the segment may have under the limit on address space, which the program may change
+/// at any time.
 fn most_bytes() -> usize {
     let most = limit_of(libc::RLIMIT_AS) / MOST_OF_LIMIT;
     most.clamp(ALWAYS_ALLOWED, MOST_BYTES as u64) as usize

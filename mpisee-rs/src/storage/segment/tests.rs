@@ -49,7 +49,8 @@ fn chunks(bytes: u64, word: impl Fn(usize) -> u64) -> Vec<(u64, Vec<u64>)> {
     found
 }
 
-/// Takes chunks of all sizes, each with a number of its own in all words; returns these numbers with the sizes.
+/// Takes chunks of all sizes, each with a number of its own in all words; returns these numbers
+/// with the sizes.
 fn fill(segment: &Segment, numbers: std::ops::Range<u64>) -> Vec<(u64, usize)> {
     let take = |number: u64| {
         let chunk = segment.counters(1 << (12 + number % 5)).unwrap();

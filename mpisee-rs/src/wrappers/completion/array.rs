@@ -31,10 +31,12 @@ enum Outcome {
     Listed(Indices, usize),
 }
 
-/// A call on an array of requests: looks them up, makes the call with readable statuses, records the completions.
+/// A call on an array of requests: looks them up, makes the call with readable statuses, records
+/// the completions.
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it with the statuses that it is given.
+/// The arguments are those of the application's call, and `make` makes it with the statuses that it
+/// is given.
 #[inline(always)]
 unsafe fn many(
     operation: Operation,
@@ -185,7 +187,8 @@ unsafe fn record_few(
     None
 }
 
-/// Records a call on simple requests that failed, or completed some of them; without `ticks` the call itself is counted already.
+/// Records a call on simple requests that failed, or completed some of them; without `ticks` the
+/// call itself is counted already.
 ///
 /// # Safety
 /// The call has ended with `answer`, and left what `outcome` says.
@@ -248,7 +251,8 @@ unsafe fn many_general(
     code
 }
 
-/// Looks up the requests of an array; returns whether a status is needed. `None` if there is no room for them.
+/// Looks up the requests of an array; returns whether a status is needed. `None` if there is no
+/// room for them.
 ///
 /// PERF: like [`record`], one copy for all calls on arrays.
 ///
@@ -295,8 +299,8 @@ pub fn awaited_by(given: &[RequestRef]) -> u64 {
     awaited::requests(count, first.map_or(0, |owner| owner.kind.awaited(owner.peer)))
 }
 
-/// Returns whether an error says that a request is neither complete nor failed. MPICH from 5.0 on has codes of its own in
-/// that class.
+/// Returns whether an error says that a request is neither complete nor failed. MPICH from 5.0 on
+/// has codes of its own in that class.
 fn is_pending(error: c_int) -> bool {
     settling::class_of(error) == constant::ERR_PENDING
 }
@@ -316,8 +320,8 @@ impl Answer {
         self.code == constant::ERR_IN_STATUS && has_statuses
     }
 
-    /// The error code of the operation whose status is at `at`; success if the call returned `MPI_ERR_IN_STATUS`
-    /// without statuses, since it is unknown then which operation failed.
+    /// The error code of the operation whose status is at `at`; success if the call returned
+    /// `MPI_ERR_IN_STATUS` without statuses, since it is unknown then which operation failed.
     ///
     /// # Safety
     /// The call filled the status if it returned that errors are in the statuses.
@@ -332,8 +336,8 @@ impl Answer {
         }
     }
 
-    /// The status at `at`, if it is filled and needed. A call that returns another error than `MPI_ERR_IN_STATUS`
-    /// completes one request, whose status is the only one.
+    /// The status at `at`, if it is filled and needed. A call that returns another error than
+    /// `MPI_ERR_IN_STATUS` completes one request, whose status is the only one.
     fn status(&self, given: &RequestRef, at: usize) -> Option<*const Status> {
         let at = if self.code == constant::SUCCESS || self.has_error_codes() { at } else { 0 };
         let is_filled = self.code != constant::ERR_IN_STATUS || self.has_error_codes();
@@ -345,9 +349,10 @@ impl Answer {
     /// # Safety
     /// The array has a request at `index`; as for [`Answer::error`].
     unsafe fn is_open(&self, given: &RequestRef, index: usize) -> bool {
-        // The handle of a persistent request stays. For others it is more reliable than the status: MPICH from 5.0 on
-        // may leave completed requests of a failed MPI_Testall open.
-        // SAFETY: the array has a request at `index`, and the call has filled the statuses if it says so.
+        // The handle of a persistent request stays. For others it is more reliable than the status:
+        // MPICH from 5.0 on may leave completed requests of a failed MPI_Testall open.
+        // SAFETY: the array has a request at `index`, and the call has filled the statuses if it
+        // says so.
         unsafe {
             if self.has_error_codes() && given.is_persistent() {
                 is_pending(self.error(index))
@@ -358,8 +363,8 @@ impl Answer {
     }
 }
 
-/// The request that failed in a call which completes one and has set none to null: a persistent one. If there are
-/// several, nothing shows which it was.
+/// The request that failed in a call which completes one and has set none to null: a persistent
+/// one. If there are several, nothing shows which it was.
 #[cold]
 fn one_persistent(given: &[RequestRef], error: c_int) -> Option<usize> {
     let persistent = || given.iter().enumerate().filter(|(_, given)| given.is_persistent());
@@ -570,7 +575,8 @@ pub unsafe fn some(
         if code != constant::SUCCESS && code != constant::ERR_IN_STATUS {
             return (code, Outcome::Failed);
         }
-        // SAFETY: a call that succeeds, or returns that errors are in the statuses, writes the count and as many indices.
+        // SAFETY: a call that succeeds, or returns that errors are in the statuses, writes the
+        // count and as many indices.
         let count = unsafe { *outcount };
         let outcome = if count > 0 { Outcome::Listed(indices, count as usize) } else { Outcome::Nothing };
         (code, outcome)

@@ -1,8 +1,10 @@
-//! Completions of up to 32 simple requests of one communicator, where threads call MPI one at a time: most completions.
-//! [`Requests::find_simple`](crate::state::request::Requests::find_simple) defines which are simple.
+//! Completions of up to 32 simple requests of one communicator, where threads call MPI one at a
+//! time: most completions. [`Requests::find_simple`](crate::state::request::Requests::find_simple)
+//! defines which are simple.
 //!
-//! PERF: their requests are found before the call and let go after it, in one pass each, with nothing kept but on the
-//! stack. Everything else takes the general path of [`super::array`] and [`super`].
+//! PERF: their requests are found before the call and let go after it, in one pass each, with
+//! nothing kept but on the stack. Everything else takes the general path of [`super::array`] and
+//! [`super`].
 
 use super::settling::settle;
 use crate::mpi::abi::{Request, STATUS_IGNORE, Status, read_status, received_bytes};
@@ -92,7 +94,8 @@ impl Few {
         awaited::requests(self.active, self.first)
     }
 
-    /// The statuses for the call: those of the application, or ours if it ignores them and one is needed.
+    /// The statuses for the call: those of the application, or ours if it ignores them and one is
+    /// needed.
     #[inline(always)]
     pub fn statuses(&mut self, statuses: *mut Status) -> *mut Status {
         if statuses == STATUS_IGNORE && self.needs_status {
@@ -196,8 +199,8 @@ impl Few {
     }
 }
 
-/// Charges a call on simple requests to their communicator, unless recording is off; returns where it is counted. `caller` is the
-/// address to which it returns.
+/// Charges a call on simple requests to their communicator, unless recording is off; returns where
+/// it is counted. `caller` is the address to which it returns.
 #[inline(always)]
 pub fn charge(
     thread: &'static Thread,
@@ -238,7 +241,8 @@ pub unsafe fn complete(thread: &'static Thread, found: &RequestRef, status: *con
 #[unsafe(link_section = ".text.hot")]
 unsafe fn record(thread: &'static Thread, started: &RequestState, status: *const Status) {
     if started.kind == RequestKind::Receive {
-        // SAFETY: the call has succeeded, and filled the status if the request needs one, as a receive does.
+        // SAFETY: the call has succeeded, and filled the status if the request needs one, as a
+        // receive does.
         let filled = unsafe { read_status(status) };
         if !received(thread, started, filled.MPI_SOURCE, received_bytes(&filled)) {
             settle_rarely(started, status);
@@ -248,8 +252,8 @@ unsafe fn record(thread: &'static Thread, started: &RequestState, status: *const
     }
 }
 
-/// Counts what a receive got where the call that started it was counted. False if that is another call's by now, or the
-/// message is of another size class than the buffer.
+/// Counts what a receive got where the call that started it was counted. False if that is another
+/// call's by now, or the message is of another size class than the buffer.
 #[inline(always)]
 fn received(thread: &'static Thread, started: &RequestState, source: i32, bytes: u64) -> bool {
     let counter = CachedCounter(thread.cached_by_number(started.cached));

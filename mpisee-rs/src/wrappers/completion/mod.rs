@@ -1,7 +1,7 @@
 //! The wait and test family, `MPI_Request_free` and `MPI_Cancel`.
 //!
-//! Requests are looked up before the call, since MPI sets completed ones to `MPI_REQUEST_NULL`, and removed from the
-//! table after it, once it is known which completed.
+//! Requests are looked up before the call, since MPI sets completed ones to `MPI_REQUEST_NULL`, and
+//! removed from the table after it, once it is known which completed.
 
 mod array;
 mod few;
@@ -28,15 +28,16 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// True if `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the error handler might
-/// end a program that would go on without the profiler; there only requests that the program itself has queried are
-/// safe.
+/// True if `MPI_Request_get_status` raises no error for a failed request. In MPICH it does, and the
+/// error handler might end a program that would go on without the profiler; there only requests
+/// that the program itself has queried are safe.
 const GET_STATUS_IS_SILENT: bool = cfg!(mpi_family = "openmpi");
 
 /// `MPI_Wait` (MPI 4.1, 3.7.3).
 ///
 /// # Safety
-/// The arguments are those of the application's call, and `make` makes it; so for every function here.
+/// The arguments are those of the application's call, and `make` makes it; so for every function
+/// here.
 #[inline]
 pub unsafe fn wait(
     request: HandlePtr<Request>,
@@ -161,7 +162,8 @@ unsafe fn one(
     code
 }
 
-/// Records a call on a simple request that failed; without `ticks` the call itself is counted already.
+/// Records a call on a simple request that failed; without `ticks` the call itself is counted
+/// already.
 ///
 /// # Safety
 /// The call failed with `code`; there is a request in `variable`.
@@ -230,8 +232,9 @@ unsafe fn one_general(
     code
 }
 
-/// Returns whether a call that failed with `code` still completed the request in `variable`. MPI then sets the handle to null,
-/// except for a persistent request, which has failed unless MPI rejected the call.
+/// Returns whether a call that failed with `code` still completed the request in `variable`. MPI
+/// then sets the handle to null, except for a persistent request, which has failed unless MPI
+/// rejected the call.
 ///
 /// # Safety
 /// There is a request in `variable`.
@@ -244,7 +247,8 @@ unsafe fn ended_with(code: c_int, given: &RequestRef, variable: HandlePtr<Reques
     REQUESTS.is_null(unsafe { variable.handle() })
 }
 
-/// `MPI_Request_get_status`: a test that does not free the request, whose completion is recorded later.
+/// `MPI_Request_get_status`: a test that does not free the request, whose completion is recorded
+/// later.
 ///
 /// # Safety
 /// See [`wait`].
@@ -308,8 +312,8 @@ pub unsafe fn get_status_many(
     code
 }
 
-/// Enters the new communicator of an `MPI_Comm_idup`: the program may use it as soon as a test that does not free the
-/// request has reported it complete.
+/// Enters the new communicator of an `MPI_Comm_idup`: the program may use it as soon as a test that
+/// does not free the request has reported it complete.
 fn enter_duplicate(recorder: &Recorder, request: Request, given: &RequestRef) {
     if let Some(number) = REQUESTS.duplication(given)
         && status_of(request).is_some_and(|status| status.MPI_ERROR == constant::SUCCESS)
@@ -327,12 +331,13 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
     let Some(call) = RecordedCall::if_tracking().filter(|_| !request.is_null()) else { return make() };
     // SAFETY: the request is valid, the caller says.
     let (handle, given) = unsafe { (request.handle(), request_in(call.request_null(), request)) };
-    // After the call, MPI cannot be queried for what a complete receive got, or whether a cancellation succeeded.
+    // After the call, MPI cannot be queried for what a complete receive got, or whether a
+    // cancellation succeeded.
     let unrecorded = REQUESTS.unrecorded(&given);
     let unrecorded = unrecorded.filter(|it| it.seen_complete || it.cancelled || GET_STATUS_IS_SILENT);
     let ended = unrecorded.and_then(|started| Some((started, status_of(handle)?)));
-    // MPICH 5.0 reports a persistent receive as complete once, and as inactive from then on. The status of a cancelled
-    // receive has no source, either.
+    // MPICH 5.0 reports a persistent receive as complete once, and as inactive from then on. The
+    // status of a cancelled receive has no source, either.
     let is_empty = |status: &Status| status.MPI_SOURCE < 0 && status.MPI_SOURCE != constant::PROC_NULL;
     let status_is_valid = |(started, status): &(RequestState, Status)| {
         started.cancelled || !started.kind.is_receive() || !is_empty(status)
@@ -362,14 +367,16 @@ pub unsafe fn request_free(request: HandlePtr<Request>, make: impl FnOnce() -> c
     code
 }
 
-/// The status of an open request if its operation has ended; without an error in it, the operation succeeded. The program
-/// may have learnt so by `MPI_Request_get_status`, and then frees the request.
+/// The status of an open request if its operation has ended; without an error in it, the operation
+/// succeeded. The program may have learnt so by `MPI_Request_get_status`, and then frees the
+/// request.
 fn status_of(request: Request) -> Option<Status> {
     // SAFETY: a status consists of numbers, for which 0 is valid.
     let mut status: Status = unsafe { std::mem::zeroed() };
     status.MPI_ERROR = constant::SUCCESS;
     let mut ended = 0;
-    // SAFETY: the request is open; the call writes the flag, and the status if the operation has ended.
+    // SAFETY: the request is open; the call writes the flag, and the status if the operation has
+    // ended.
     let code =
         unsafe { pmpi::MPI_Request_get_status.get()(Raw::new(request), &raw mut ended, &raw mut status) };
     (code == constant::SUCCESS && ended != 0).then_some(status)
@@ -386,7 +393,8 @@ pub unsafe fn cancel(request: HandlePtr<Request>, make: impl FnOnce() -> c_int) 
     let (code, ticks) = call.time(Operation::Cancel, REQUESTS.communicator_of(&given), make);
     call.record(|recorder| {
         let Some(owner) = REQUESTS.owner(&given).filter(|owner| owner.recorded) else {
-            // It may have been started while recording was off, and its message may have its number.
+            // It may have been started while recording was off, and its message may have its
+            // number.
             streams::unorder_all();
             return settling::count_unknown(&given);
         };

@@ -1,8 +1,8 @@
 //! Records completed requests, for the whole family of waits and tests.
 //!
-//! A completion call is charged to the communicators of the requests that it completes, its time split equally among
-//! them; a test that completes nothing is charged to the communicators of all its requests. So a rank's MPI time is
-//! never counted twice.
+//! A completion call is charged to the communicators of the requests that it completes, its time
+//! split equally among them; a test that completes nothing is charged to the communicators of all
+//! its requests. So a rank's MPI time is never counted twice.
 
 use crate::generated::pmpi;
 use crate::mpi::abi::{Request, Status, constant, read_status, received_bytes};
@@ -29,14 +29,16 @@ pub struct Completion<'c> {
     operation: Operation,
     charged: &'c mut CommSet,
     unknown: bool,
-    /// The sends, receives and collective operations that it completed; without those that were complete when they started.
+    /// The sends, receives and collective operations that it completed; without those that were
+    /// complete when they started.
     completed: u32,
     /// As [`Scratch::finished`].
     finished: &'c mut Vec<(u32, Option<u64>)>,
 }
 
 impl<'c> Completion<'c> {
-    /// Begins to record a completion call; also returns its requests, and the copies that were kept of their entries.
+    /// Begins to record a completion call; also returns its requests, and the copies that were kept
+    /// of their entries.
     #[inline]
     pub fn begin(
         scratch: &'c mut Scratch,
@@ -52,8 +54,8 @@ impl<'c> Completion<'c> {
 }
 
 impl Completion<'_> {
-    /// Records that the call completed this request; `kept` is the copy of its entry. `status` is filled if
-    /// [`RequestRef::needs_status`] is true and the operation succeeded.
+    /// Records that the call completed this request; `kept` is the copy of its entry. `status` is
+    /// filled if [`RequestRef::needs_status`] is true and the operation succeeded.
     #[inline]
     pub fn completed(
         &mut self,
@@ -90,7 +92,8 @@ impl Completion<'_> {
         }
     }
 
-    /// Records that the operation of this request failed; `status` is as for [`Completion::completed`].
+    /// Records that the operation of this request failed; `status` is as for
+    /// [`Completion::completed`].
     #[cold]
     pub fn failed(
         &mut self,
@@ -124,7 +127,8 @@ impl Completion<'_> {
         }
     }
 
-    /// Notes that the call completed an operation of which a sample is kept. A message that was cancelled has none.
+    /// Notes that the call completed an operation of which a sample is kept. A message that was
+    /// cancelled has none.
     #[cold]
     fn finish(&mut self, started: &RequestState, status: Option<*const Status>) {
         let number = started.unfinished;
@@ -219,8 +223,8 @@ pub fn shares(count: usize, ticks: Ticks) -> impl Iterator<Item = Ticks> {
     (0..count).map(move |index| Ticks::new(ticks * (index + 1) / count - ticks * index / count))
 }
 
-/// Records what only the completion of a request shows: bytes, source, cancellation. `status` is filled if it was
-/// requested.
+/// Records what only the completion of a request shows: bytes, source, cancellation. `status` is
+/// filled if it was requested.
 #[inline]
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
     let Some(status) = status.filter(|_| recorder.world.reports_isendrecv_status || !started.is_combined())
@@ -279,8 +283,8 @@ pub fn settle_failed(
     }
 }
 
-/// Counts a truncated receive: MPI has taken the message from the sender all the same. The status has its source, but
-/// not reliably its length: Open MPI usually reports it, MPICH reports 0.
+/// Counts a truncated receive: MPI has taken the message from the sender all the same. The status
+/// has its source, but not reliably its length: Open MPI usually reports it, MPICH reports 0.
 #[cold]
 pub fn count_truncated(recorder: &Recorder, communicator: CommId, status: Option<*const Status>) {
     world::not_seen(NotSeen::TruncatedReceive);
@@ -297,7 +301,8 @@ pub fn is_truncation(error: c_int) -> bool {
     class_of(error) == constant::ERR_TRUNCATE
 }
 
-/// Returns whether an error says that MPI refused the arguments of a call and has completed nothing.
+/// Returns whether an error says that MPI refused the arguments of a call and has completed
+/// nothing.
 pub fn is_refusal(error: c_int) -> bool {
     matches!(class_of(error), constant::ERR_REQUEST | constant::ERR_ARG)
 }
@@ -313,7 +318,8 @@ pub fn class_of(error: c_int) -> c_int {
     class
 }
 
-/// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of later messages are unknown.
+/// Subtracts the message of a cancelled send; for other kinds nothing was counted. The numbers of
+/// later messages are unknown.
 fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
     let end = if started.kind == RequestKind::Send { MessageEnd::Sent } else { MessageEnd::Received };
     streams::unorder(started.counted.communicator(), end, Envelope::new(started.peer, constant::ANY_TAG));

@@ -55,7 +55,8 @@ pub fn create(
         if let Some(parent) = on {
             count_time(recorder, parent, operation, ticks);
         }
-        // Of a call that failed NCCL may not have stored anything, and on other ranks it may not have failed.
+        // Of a call that failed NCCL may not have stored anything, and on other ranks it may not
+        // have failed.
         let mut pending = if is_made(code) { pending } else { Vec::new() };
         if let Some(numbered) = numbered.filter(|_| !is_made(code)) {
             NCCL.take_back(numbered);

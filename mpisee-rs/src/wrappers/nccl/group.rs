@@ -1,5 +1,6 @@
-//! Groups of calls: NCCL begins what is in one when the outermost one ends. Its calls are counted then, since all of them fail with it,
-//! and none is made where the program only asks how long it would take.
+//! Groups of calls: NCCL begins what is in one when the outermost one ends. Its calls are counted
+//! then, since all of them fail with it, and none is made where the program only asks how long it
+//! would take.
 
 use super::pending::{self, Pending};
 use super::{count_time, end_timing, is_made, record, time};
@@ -66,8 +67,8 @@ impl GroupCall {
     }
 }
 
-/// The calls of a group on a communicator, all of which are done at once. NCCL has their streams wait for each other, so that one
-/// of them has the time of all.
+/// The calls of a group on a communicator, all of which are done at once. NCCL has their streams
+/// wait for each other, so that one of them has the time of all.
 struct GroupWork {
     comm: Comm,
     stream: Stream,
@@ -132,7 +133,8 @@ impl Group {
         }
     }
 
-    /// Begins to measure the work of a communicator. That of two in one stream cannot be separated, nor that of calls which are not recorded.
+    /// Begins to measure the work of a communicator. That of two in one stream cannot be separated,
+    /// nor that of calls which are not recorded.
     fn timing(&self, call: &NcclCall, it: &GroupWork) -> Option<Timing> {
         let in_stream = self.work.iter().filter(|other| other.stream == it.stream).count();
         if self.is_partial || in_stream > 1 {
@@ -149,7 +151,8 @@ impl Group {
 }
 
 thread_local! {
-    /// Without a destructor: destructors of the program may call NCCL after any of ours. Mostly it is empty at the end.
+    /// Without a destructor: destructors of the program may call NCCL after any of ours. Mostly it
+    /// is empty at the end.
     static GROUP: ManuallyDrop<RefCell<Group>> = const { ManuallyDrop::new(RefCell::new(Group::NONE)) };
 }
 
@@ -172,7 +175,8 @@ impl Drop for LostUnlessEnded {
     }
 }
 
-/// Follows groups while nothing is recorded: what a call in one makes is there when the group ends, if recording begins with that call.
+/// Follows groups while nothing is recorded: what a call in one makes is there when the group ends,
+/// if recording begins with that call.
 pub fn note_depth(meaning: &Meaning, code: c_int) {
     match meaning {
         Meaning::GroupStart if code == SUCCESS => {

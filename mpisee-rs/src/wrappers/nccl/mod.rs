@@ -1,8 +1,8 @@
 //! The calls of NCCL's functions, as `libmpisee_nccl.so` hands them over.
 //!
-//! A call returns when its work is in the stream, so that its time is the host's alone. Calls in a group are handed to the GPU
-//! when the outermost one ends: its time is split equally among the communicators of the calls in it, and communicators that
-//! were made in it exist from then on.
+//! A call returns when its work is in the stream, so that its time is the host's alone. Calls in a
+//! group are handed to the GPU when the outermost one ends: its time is split equally among the
+//! communicators of the calls in it, and communicators that were made in it exist from then on.
 
 mod creation;
 mod group;
@@ -90,8 +90,8 @@ pub unsafe extern "C-unwind" fn mpisee_nccl_call(
     }
 }
 
-/// Rank and size of the communicator that a call makes, where the process has one rank in it: several are made in a group, or, by the
-/// program that was started, one in each thread.
+/// Rank and size of the communicator that a call makes, where the process has one rank in it:
+/// several are made in a group, or, by the program that was started, one in each thread.
 fn place_in(meaning: &Meaning) -> Option<(u32, u32)> {
     let &Meaning::CreateFromIds { size, rank, .. } = meaning else { return None };
     let place =
@@ -265,9 +265,11 @@ fn time(
     recorded.time_from(from, operation, comm, awaited::UNKNOWN, make)
 }
 
-/// Runs the recording code, which counts the call at the place from which the program has called NCCL.
+/// Runs the recording code, which counts the call at the place from which the program has called
+/// NCCL.
 fn record(call: &RecordedCall, note: impl FnOnce(&Recorder)) {
-    // The driver and NCCL, which are asked for more, may set the one, and files, which are read, are where a thread may be cancelled.
+    // The driver and NCCL, which are asked for more, may set the one, and files, which are read,
+    // are where a thread may be cancelled.
     let (_errno, _not_cancelled) = (errno::keep(), cancellation::hold());
     call.record(|&Recorder { thread, world, export }| {
         note(&Recorder { thread, world, export: export.and_then(|frame| in_program(&frame)) });
@@ -277,15 +279,16 @@ fn record(call: &RecordedCall, note: impl FnOnce(&Recorder)) {
 /// The addresses of `libmpisee_nccl.so`, which calls this library; empty until it has.
 static BETWEEN: OnceLock<Range<usize>> = OnceLock::new();
 
-/// The frame of the function of `libmpisee_nccl.so` that the program has called, from that of the function of this library; `None` where it
-/// is not known.
+/// The frame of the function of `libmpisee_nccl.so` that the program has called, from that of the
+/// function of this library; `None` where it is not known.
 fn in_program(own: &ExportFrame) -> Option<ExportFrame> {
     let between = BETWEEN.get()?;
     if !between.contains(&(own.returns_to as usize)) {
         return None;
     }
-    // SAFETY: the call returns to a function of `libmpisee_nccl.so`, whose frame pointer this is: its build script refuses to build it without
-    // frame pointers, too, so that each of its frames begins with that of its caller and the address to which it returns.
+    // SAFETY: the call returns to a function of `libmpisee_nccl.so`, whose frame pointer this is:
+    // its build script refuses to build it without frame pointers, too, so that each of its frames
+    // begins with that of its caller and the address to which it returns.
     unsafe { ExportFrame::leaving(own.outer, between) }
 }
 

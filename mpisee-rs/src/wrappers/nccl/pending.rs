@@ -1,4 +1,5 @@
-//! Communicators that are made, until they are entered. One may come to exist, or be known, later than its call returns, and waits:
+//! Communicators that are made, until they are entered. One may come to exist, or be known, later
+//! than its call returns, and waits:
 //!
 //! | held as | by | until |
 //! | --- | --- | --- |
@@ -6,7 +7,8 @@
 //! | `Unstored` | `NCCL`, where the place of the handle is empty then, as of a parent that does not block | the program passes a handle that was seen there |
 //! | `unfinished` | `NCCL`, under its handle, where NCCL does not have its size yet | a call on it returns, or makes another one of it, and NCCL has the size |
 //!
-//! Each has it as it was [`Announced`]. A call that fails makes none, and with its parent an `Unstored` one that was never seen goes, too.
+//! Each has it as it was [`Announced`]. A call that fails makes none, and with its parent an
+//! `Unstored` one that was never seen goes, too.
 
 use super::{count_time, key};
 use crate::naming::{ROWS, nccl as naming};
@@ -35,7 +37,8 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: Pending, code: c_int
         return CommId::NONE;
     }
     let place: *mut Comm = ptr::with_exposed_provenance_mut(announced.place);
-    // SAFETY: the place is the program's for the call that has returned, or whose group has ended; NCCL may be storing there now.
+    // SAFETY: the place is the program's for the call that has returned, or whose group has ended;
+    // NCCL may be storing there now.
     let comm = unsafe { AtomicPtr::from_ptr(place) }.load(Ordering::Relaxed);
     if comm.is_null() {
         if code == IN_PROGRESS {
@@ -50,7 +53,8 @@ pub fn enter(recorder: &Recorder, call: &NcclCall, pending: Pending, code: c_int
     id
 }
 
-/// Enters a communicator with its handle; `None` if NCCL does not have its size yet: it is kept until then.
+/// Enters a communicator with its handle; `None` if NCCL does not have its size yet: it is kept
+/// until then.
 fn enter_stored(world: &World, call: &NcclCall, comm: Comm, announced: Announced) -> Option<CommId> {
     let Some(place) = announced.known.or_else(|| query(call, comm)) else {
         NCCL.postpone(key(comm), announced);
@@ -67,7 +71,8 @@ fn enter_sized(world: &World, comm: Comm, announced: Announced, (rank, size): (u
     id
 }
 
-/// A call that has asked for the state of a communicator: the handles of what that has made are stored.
+/// A call that has asked for the state of a communicator: the handles of what that has made are
+/// stored.
 pub fn polled(comm: Comm) {
     NCCL.see_unstored_of(key(comm));
 }

@@ -1,7 +1,8 @@
 //! The rule about MPI_Alltoallv, by size of communicator.
 //!
-//! Section IV-C of the mpisee paper found by hand that another algorithm of Open MPI made the program faster on
-//! communicators of 256 processes alone. Whether one does has to be measured: `mpisee-bench tune`.
+//! Section IV-C of the mpisee paper found by hand that another algorithm of Open MPI made the
+//! program faster on communicators of 256 processes alone. Whether one does has to be measured:
+//! `mpisee-bench tune`.
 
 use super::facts::{Facts, FamilyFacts, Used};
 use super::finding::{Finding, percent};

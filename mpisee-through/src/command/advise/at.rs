@@ -1,4 +1,5 @@
-//! Where in the program the calls are made that a finding is about, as far as most of them are made at one place.
+//! Where in the program the calls are made that a finding is about, as far as most of them are made
+//! at one place.
 
 use super::facts::{Facts, FamilyFacts};
 use super::finding::percent;
@@ -17,7 +18,8 @@ enum Of {
     Calls,
 }
 
-/// `, 92 % of it in step at solver.c:301`, of the time in an operation on a family; a second place with a large share, too.
+/// `, 92 % of it in step at solver.c:301`, of the time in an operation on a family; a second place
+/// with a large share, too.
 pub fn place_of_most(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) -> String {
     let places = places(facts, family, Of::Time, |name| name == call);
     let is_named = |(number, (share, _)): &(usize, &(f64, String))| match number {
@@ -33,8 +35,8 @@ pub fn place_of_most(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: &str) ->
     texts.collect()
 }
 
-/// ` 92.0 % of the time in messages is in step at solver.c:301.`, of operations on a family; `what` is
-/// `the time in messages`.
+/// ` 92.0 % of the time in messages is in step at solver.c:301.`, of operations on a family; `what`
+/// is `the time in messages`.
 pub fn of_time(
     facts: &Facts<'_>,
     family: &FamilyFacts<'_>,

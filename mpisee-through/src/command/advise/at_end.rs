@@ -8,11 +8,13 @@ use crate::units::{count, time};
 use mpisee_profile::run::WITHOUT_MPI;
 use std::collections::BTreeSet;
 
-/// The least share of the run that ranks wait in `MPI_Finalize`, where those who come last are few, and where they are not.
+/// The least share of the run that ranks wait in `MPI_Finalize`, where those who come last are few,
+/// and where they are not.
 const NAMED_OF_RUN: f64 = 0.02;
 const UNNAMED_OF_RUN: f64 = 0.05;
 
-/// Waiting in `MPI_Finalize`. It is about the whole run, whichever ranks and communicators are chosen.
+/// Waiting in `MPI_Finalize`. It is about the whole run, whichever ranks and communicators are
+/// chosen.
 pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     let processes = facts.processes;
     let (runtime_s, ranks) = (processes.wall_max_s(), processes.count());

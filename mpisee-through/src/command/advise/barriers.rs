@@ -1,9 +1,11 @@
-//! The rule about barriers right before a collective that synchronises anyway, as measured by sampled arrivals.
+//! The rule about barriers right before a collective that synchronises anyway, as measured by
+//! sampled arrivals.
 //!
-//! The time that a member spends between the two is that from its departure from the barrier to its arrival at the
-//! collective, both on its own clock. Where all calls of the collective were sampled, the next one is known. Else calls of
-//! the two are taken as pairs whose numbers differ by the same, such as one where the program begins with a barrier: for random
-//! numbers the sample has some whole pairs.
+//! The time that a member spends between the two is that from its departure from the barrier to its
+//! arrival at the collective, both on its own clock. Where all calls of the collective were
+//! sampled, the next one is known. Else calls of the two are taken as pairs whose numbers differ by
+//! the same, such as one where the program begins with a barrier: for random numbers the sample has
+//! some whole pairs.
 
 use super::at;
 use super::facts::{Comm, Facts, FamilyFacts};
@@ -20,7 +22,8 @@ const SYNCHRONISING: [&str; 4] =
     ["MPI_Allgather", "MPI_Allreduce", "MPI_Alltoall", "MPI_Reduce_scatter_block"];
 /// The least time in such barriers, of the run.
 const OF_RUN: f64 = 0.02;
-/// A member does nothing between two calls that are no further apart than this, and than this part of the mean barrier.
+/// A member does nothing between two calls that are no further apart than this, and than this part
+/// of the mean barrier.
 const GAP_NS: u64 = 20_000;
 const GAP_OF_BARRIER: f64 = 0.1;
 /// The part of the sampled barriers, by member, that are right before the collective.
@@ -149,7 +152,8 @@ impl Stays<'_> {
         arrival_ns.checked_sub(barrier.departure_ns).is_some_and(|gap_ns| gap_ns <= self.limit_ns)
     }
 
-    /// How many barriers there are, and how many are right before the next call, of an operation that was sampled in every call.
+    /// How many barriers there are, and how many are right before the next call, of an operation
+    /// that was sampled in every call.
     fn by_time(&self) -> [u64; 2] {
         let mut next: Vec<u64> = self.others.iter().map(|stay| stay.arrival_ns).collect();
         next.sort_unstable();
@@ -161,7 +165,8 @@ impl Stays<'_> {
         [self.barriers.len() as u64, before]
     }
 
-    /// How many pairs there are, and how many of them follow each other, if a barrier's number is so much larger.
+    /// How many pairs there are, and how many of them follow each other, if a barrier's number is
+    /// so much larger.
     fn by_number(&self, apart: i64) -> [u64; 2] {
         let arrivals: HashMap<u64, u64> =
             self.others.iter().map(|stay| (stay.instance, stay.arrival_ns)).collect();
@@ -175,7 +180,8 @@ impl Stays<'_> {
     }
 }
 
-/// The collectives that follow the barriers on a communicator, by the operation and the difference of numbers for which most do.
+/// The collectives that follow the barriers on a communicator, by the operation and the difference
+/// of numbers for which most do.
 fn followed(comm: &Comm<'_>, sampled: &BarrierSamples, counts: &Counts) -> Followed {
     let members: Vec<u32> = comm.row.map(|row| row.members.group.iter().collect()).unwrap_or_default();
     let mut best = Followed::default();

@@ -6,7 +6,8 @@ use super::finding::{Finding, percent};
 use crate::units::time;
 use std::collections::BTreeSet;
 
-/// The rules of messages that go through one rank, of uneven work, and of ranks who wait for each other.
+/// The rules of messages that go through one rank, of uneven work, and of ranks who wait for each
+/// other.
 pub const THROUGH_ONE_RANK: &str = "through-one-rank";
 pub const UNEVEN_WORK: &str = "uneven-work";
 pub const WAITING: &str = "waiting";
@@ -20,8 +21,8 @@ pub struct Caused {
     pub finding: Finding,
     /// The ranks that are the cause; empty where none is known.
     pub ranks: BTreeSet<u32>,
-    /// The time that it explains in calls of collectives, and in calls for messages and for requests,
-    /// on the communicators that it is about, in seconds.
+    /// The time that it explains in calls of collectives, and in calls for messages and for
+    /// requests, on the communicators that it is about, in seconds.
     pub parts_s: [f64; 2],
     /// Communicators, as findings are about them, on which these ranks waited themselves for so
     /// long that they may be late because of that.
@@ -61,7 +62,8 @@ impl Caused {
             percent(facts.share_of_run(more.cost_s)),
             more.evidence
         );
-        // Messages through one rank take the time in which others wait for it, too, and so does its work.
+        // Messages through one rank take the time in which others wait for it, too, and so does its
+        // work.
         own.cost_s = match own.about == more.about || [own.rule, more.rule].contains(&UNEVEN_WORK) {
             true => own.cost_s.max(more.cost_s),
             false => own.cost_s + more.cost_s,

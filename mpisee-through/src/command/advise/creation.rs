@@ -63,8 +63,8 @@ fn repeated<'f>(
     call: &'f str,
     rows: Vec<&'f CommRow>,
 ) -> Option<Repeated<'f>> {
-    // Of a row that stands for many it is not recorded how many were freed: at least one was not, or all were. A run that did not
-    // come to its end had no time to free its communicators.
+    // Of a row that stands for many it is not recorded how many were freed: at least one was not,
+    // or all were. A run that did not come to its end had no time to free its communicators.
     let open = rows.iter().filter(|row| row.freed == 0 && !facts.is_interrupted).count();
     let number = rows.iter().map(|row| row.count).fold(0, u64::saturating_add);
     if number < CREATIONS && open < LEAKED {
@@ -121,7 +121,8 @@ struct InOrder<'f> {
     cost_s: f64,
 }
 
-/// Topologies over several nodes that allowed reordering, and whose ranks are in the order of the parent's.
+/// Topologies over several nodes that allowed reordering, and whose ranks are in the order of the
+/// parent's.
 pub fn reorder(facts: &Facts<'_>) -> Vec<Finding> {
     let finding = |family: FamilyFacts<'_>| {
         let found: Vec<InOrder<'_>> =
@@ -152,8 +153,9 @@ pub fn reorder(facts: &Facts<'_>) -> Vec<Finding> {
     facts.families().filter_map(finding).collect()
 }
 
-/// The order of ranks follows from the communicators that were split from the topology: the number in such a name is the
-/// smallest rank in the topology, which without reordering is the position of its smallest world rank.
+/// The order of ranks follows from the communicators that were split from the topology: the number
+/// in such a name is the smallest rank in the topology, which without reordering is the position of
+/// its smallest world rank.
 fn in_order<'f>(facts: &'f Facts<'_>, row: &'f CommRow) -> Option<InOrder<'f>> {
     if row.reorder != Some(1) || row.nodes <= 1 {
         return None;

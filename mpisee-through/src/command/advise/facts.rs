@@ -131,7 +131,8 @@ pub struct Facts<'a> {
     /// The MPI library's description and the flavour that recorded.
     pub library: String,
     pub flavour: String,
-    /// The number of chosen ranks × the wall time of the longest rank; of an incomplete profile their own wall times.
+    /// The number of chosen ranks × the wall time of the longest rank; of an incomplete profile
+    /// their own wall times.
     pub run_s: f64,
     /// The time in MPI of the chosen ranks, over all of them.
     pub mpi_s: f64,
@@ -157,7 +158,8 @@ pub struct Facts<'a> {
     pub network: Option<Comparison>,
     /// A sentence on a file beside the profile that cannot be read.
     pub unreadable_network: Option<String>,
-    /// Where in the program calls are made that no hang may explain; nothing of a profile without call sites.
+    /// Where in the program calls are made that no hang may explain; nothing of a profile without
+    /// call sites.
     pub places: Vec<PlaceSum>,
     pub cut_off: Option<ProfileError>,
 }
@@ -216,8 +218,8 @@ impl<'a> Facts<'a> {
         family.map_or((comm, comm), |family| (&family.name, &family.title))
     }
 
-    /// Returns whether one call of the operation may count on several communicators, so that its number of calls and
-    /// their mean time are not those of the program.
+    /// Returns whether one call of the operation may count on several communicators, so that its
+    /// number of calls and their mean time are not those of the program.
     pub fn is_counted_on_each(&self, call: &str) -> bool {
         self.counted_on_each.contains(call)
     }
@@ -254,7 +256,8 @@ impl<'a> Facts<'a> {
         members
     }
 
-    /// The number of processes that are chosen members of some communicator of the family, 1 at least.
+    /// The number of processes that are chosen members of some communicator of the family, 1 at
+    /// least.
     pub fn processes_of(&self, family: &FamilyFacts<'_>) -> u64 {
         let rows = || family.comms.iter().filter_map(|comm| comm.row);
         let chosen: BTreeSet<u32> = rows().flat_map(|row| self.members(row)).collect();

@@ -83,7 +83,8 @@ fn on_rank(placed: &Placed<'_>) -> Option<String> {
     ))
 }
 
-/// The time of the ranks in calls of MPI whose buffers are not ordinary memory of the host; that of calls of NCCL is not MPI's.
+/// The time of the ranks in calls of MPI whose buffers are not ordinary memory of the host; that of
+/// calls of NCCL is not MPI's.
 fn time_with_gpu_buffers_s(facts: &Facts<'_>, ranks: &BTreeSet<u32>) -> f64 {
     let Ok(rows) = facts.view.profile().rows::<CallRow>() else { return 0.0 };
     let counts =

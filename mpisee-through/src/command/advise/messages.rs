@@ -1,4 +1,5 @@
-//! Point-to-point messages by sender and receiver, and what each rank did between them: the input of two rules.
+//! Point-to-point messages by sender and receiver, and what each rank did between them: the input
+//! of two rules.
 
 use super::facts::{Facts, Used};
 use crate::filter::{CallFilter, CommFilter};
@@ -32,8 +33,8 @@ pub struct Messages {
     pub pairs: HashMap<String, Pairs>,
     /// By communicator, the time of each rank in messages and in completing them, in seconds.
     pub time_s: HashMap<String, BTreeMap<u32, f64>>,
-    /// By rank, over all communicators, at most how many calls may have brought something to it that it had not known when it sent
-    /// the message before.
+    /// By rank, over all communicators, at most how many calls may have brought something to it
+    /// that it had not known when it sent the message before.
     pub rounds: HashMap<u32, u64>,
 }
 

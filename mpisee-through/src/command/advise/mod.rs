@@ -147,8 +147,8 @@ pub fn of_run(view: &ProfileView) -> Result<Answer> {
     Ok(answer(view, facts, &findings, &verdict))
 }
 
-/// The findings in their order, those of experimental rules only if they are asked for; the commands in them have the name
-/// of the profile.
+/// The findings in their order, those of experimental rules only if they are asked for; the
+/// commands in them have the name of the profile.
 fn findings(facts: &Facts<'_>, view: &ProfileView, experimental: bool) -> Vec<Finding> {
     let mut findings = rules::all(facts);
     findings.retain(|finding| experimental || !registry::rule_by_name(finding.rule).is_experimental);

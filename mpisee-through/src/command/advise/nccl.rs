@@ -1,10 +1,12 @@
-//! The rules about the time of GPUs in calls of NCCL, where it was measured. Times on the host are of no rule: a call returns when its
-//! work is in the stream.
+//! The rules about the time of GPUs in calls of NCCL, where it was measured. Times on the host are
+//! of no rule: a call returns when its work is in the stream.
 //!
-//! A GPU's time in a call begins when the GPU comes to it, and has its waiting for the others. In [`SYNCHRONISING`] operations no rank is
-//! done before all have come. Times have no begin: a rank that spends less than the others comes later than they do, or is done earlier.
-//! The sums are those of a whole run: ranks that come last in turns spend alike, and so do ranks that come together. The shortest call of
-//! each size tells the two apart as far as it goes: who comes last in a call does not wait in it.
+//! A GPU's time in a call begins when the GPU comes to it, and has its waiting for the others. In
+//! [`SYNCHRONISING`] operations no rank is done before all have come. Times have no begin: a rank
+//! that spends less than the others comes later than they do, or is done earlier. The sums are
+//! those of a whole run: ranks that come last in turns spend alike, and so do ranks that come
+//! together. The shortest call of each size tells the two apart as far as it goes: who comes last
+//! in a call does not wait in it.
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
@@ -22,7 +24,8 @@ const SPENT_OF_RUN: f64 = 0.1;
 const UNEVEN_OF_RUN: f64 = 0.02;
 /// The others of a communicator spend at least this many times as much as those who spend least.
 const MORE: f64 = 1.5;
-/// Who spends least may have waited in its own calls for at most this part of the difference to the others.
+/// Who spends least may have waited in its own calls for at most this part of the difference to the
+/// others.
 const WAITED: f64 = 0.1;
 /// One call is named if it has this part of the difference or more.
 const OF_ONE_CALL: f64 = 0.5;
@@ -119,7 +122,8 @@ fn is_measured(facts: &Facts<'_>) -> bool {
     facts.view.profile().directory().join(NcclTimeRow::FILE).exists()
 }
 
-/// A finding for each operation on like communicators that took much of the GPUs' time, or in which few ranks spend less of it.
+/// A finding for each operation on like communicators that took much of the GPUs' time, or in which
+/// few ranks spend less of it.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     let Some(times) = read(facts) else { return Vec::new() };
     let mut by_family: BTreeMap<(String, String), OnFamily> = BTreeMap::new();
@@ -151,7 +155,8 @@ impl OnFamily {
     }
 }
 
-/// Times by communicator and operation. `None` where they cannot be read, as of a table that is cut off.
+/// Times by communicator and operation. `None` where they cannot be read, as of a table that is cut
+/// off.
 fn read(facts: &Facts<'_>) -> Option<BTreeMap<(String, String), OnComm>> {
     let mut times: BTreeMap<(String, String), OnComm> = BTreeMap::new();
     for timed in nccl_times::rows(facts.view).ok()? {
@@ -196,15 +201,16 @@ struct Uneven<'c> {
     waited_s: f64,
     /// The least and most of the others, in seconds.
     others_s: [f64; 2],
-    /// The least and most of the difference that one call of each of the others has, in seconds, where it has much of it.
+    /// The least and most of the difference that one call of each of the others has, in seconds,
+    /// where it has much of it.
     one_call_s: Option<[f64; 2]>,
     /// How much longer the chosen ones of the others spend, in seconds.
     cost_s: f64,
 }
 
 impl OnComm {
-    /// The reason for which times of ranks cannot be compared. None where each member has one GPU, and as many calls with as many bytes
-    /// as the others, nearly all of which were timed.
+    /// The reason for which times of ranks cannot be compared. None where each member has one GPU,
+    /// and as many calls with as many bytes as the others, nearly all of which were timed.
     fn incomparable(&self, facts: &Facts<'_>) -> Option<&'static str> {
         if self.has_several {
             return Some("processes have several GPUs");
@@ -233,7 +239,8 @@ impl OnComm {
         (is_synchronising(call) && self.incomparable(facts).is_none()).then(|| self.uneven(facts))?
     }
 
-    /// Who spends least: the fewest ranks, up to half of all, that spend clearly less than all others, and hardly wait in their own calls.
+    /// Who spends least: the fewest ranks, up to half of all, that spend clearly less than all
+    /// others, and hardly wait in their own calls.
     fn uneven(&self, facts: &Facts<'_>) -> Option<Uneven<'_>> {
         let mut by_time: Vec<(u32, f64)> = self.ranks.iter().map(|(&rank, one)| (rank, one.gpu_s)).collect();
         by_time.sort_by(|one, other| one.1.total_cmp(&other.1));
@@ -261,8 +268,8 @@ impl OnComm {
         })
     }
 
-    /// How much longer than the shortest of its size one call of each of the others was: the least and most. `None` where that is less
-    /// than half of what one of these spends more.
+    /// How much longer than the shortest of its size one call of each of the others was: the least
+    /// and most. `None` where that is less than half of what one of these spends more.
     fn one_call_s(&self, own_s: f64, others: &[(u32, f64)]) -> Option<[f64; 2]> {
         let of_rank = |&(rank, gpu_s): &(u32, f64)| {
             let spent = &self.ranks[&rank];
@@ -290,7 +297,8 @@ impl OnComm {
         self.ranks.iter().filter(|(rank, _)| facts.takes_rank(**rank)).map(|(_, one)| one.gpu_s).sum()
     }
 
-    /// The time of all ranks, and what it would be had each call taken as long as the shortest of its size.
+    /// The time of all ranks, and what it would be had each call taken as long as the shortest of
+    /// its size.
     fn and_shortest_s(&self) -> [f64; 2] {
         let ranks = self.ranks.values();
         ranks

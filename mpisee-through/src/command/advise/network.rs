@@ -1,4 +1,5 @@
-//! Findings beside a replay (`network.json`): transfers that communicators in each other's way, or the network itself, make long.
+//! Findings beside a replay (`network.json`): transfers that communicators in each other's way, or
+//! the network itself, make long.
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};
@@ -14,8 +15,9 @@ const OF_RUN: f64 = 0.05;
 /// The rules of findings here.
 pub const RULES: [&str; 2] = ["shared-network", "network"];
 
-/// Operations that are slowed down by their siblings, or that take long with the network to themselves. Where ranks had no core, nobody knows
-/// what the network takes. Each finding has the kind of its operation, which alone it explains the time of.
+/// Operations that are slowed down by their siblings, or that take long with the network to
+/// themselves. Where ranks had no core, nobody knows what the network takes. Each finding has the
+/// kind of its operation, which alone it explains the time of.
 pub fn rule(facts: &Facts<'_>) -> Vec<(TimeIn, Finding)> {
     if facts.lack.is_some() {
         return Vec::new();

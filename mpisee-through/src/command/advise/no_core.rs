@@ -1,5 +1,5 @@
-//! The rule about ranks that were ready to run and had no core. It comes first: without a core every time is longer, in
-//! MPI and outside.
+//! The rule about ranks that were ready to run and had no core. It comes first: without a core
+//! every time is longer, in MPI and outside.
 
 use super::facts::Facts;
 use super::finding::{Finding, percent};

@@ -7,17 +7,19 @@ use super::messages::{Messages, Sent};
 use crate::units::{count, human_bytes, time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The part of the messages of which one rank is an end, and with how many others it has them at least.
+/// The part of the messages of which one rank is an end, and with how many others it has them at
+/// least.
 const OF_MESSAGES: f64 = 0.9;
 const PEERS: usize = 3;
 /// The least time of the other ranks in messages there, of the run.
 const OF_RUN: f64 = 0.05;
-/// The mean time of the others in messages by that of the rank itself, at least: a rank that waits longer for them than they do
-/// in messages is not what holds them up.
+/// The mean time of the others in messages by that of the rank itself, at least: a rank that waits
+/// longer for them than they do in messages is not what holds them up.
 const BY_OWN: f64 = 0.5;
 /// The part of its messages that go one way, where they are one-way.
 const ONE_WAY: f64 = 0.9;
-/// Peers are alike if the one with most bytes has no more than this many times as much as the one with least.
+/// Peers are alike if the one with most bytes has no more than this many times as much as the one
+/// with least.
 const ALIKE: f64 = 1.25;
 
 /// The rank of a communicator that is an end of most messages.
@@ -132,7 +134,8 @@ fn hub<'f>(comm: &'f str, size: u32, messages: &Messages) -> Option<Hub<'f>> {
     })
 }
 
-/// A collective is proposed where each member sends to one, or gets from one, and about as much as the others.
+/// A collective is proposed where each member sends to one, or gets from one, and about as much as
+/// the others.
 fn advice(hub: &Hub<'_>) -> String {
     let through = (hub.sent.messages + hub.received.messages) as f64;
     let (least, most) = (hub.peers.values().min().copied(), hub.peers.values().max().copied());

@@ -1,4 +1,5 @@
-//! The rule about polling: tests and probes that are made far more often than requests or messages are there to find.
+//! The rule about polling: tests and probes that are made far more often than requests or messages
+//! are there to find.
 
 use super::at;
 use super::facts::{Facts, FamilyFacts, Used};
@@ -7,7 +8,8 @@ use crate::polls::{PROBING, TESTING};
 use crate::units::{count, count_of};
 use mpisee_profile::Operation;
 
-/// The least number of polls per process, and per operation or message that they may find; and their share of the run.
+/// The least number of polls per process, and per operation or message that they may find; and
+/// their share of the run.
 const POLLS_PER_PROCESS: u64 = 1000;
 const POLLS_PER_FOUND: u64 = 10;
 const POLLING_OF_RUN: f64 = 0.02;

@@ -12,11 +12,13 @@ pub struct Rule {
     pub time_in: TimeIn,
     /// True if the program asked for what is found, which a core more would not change.
     pub is_of_program: bool,
-    /// True if its findings were never compared with the hardware that they are about; `--experimental` shows them.
+    /// True if its findings were never compared with the hardware that they are about;
+    /// `--experimental` shows them.
     pub is_experimental: bool,
 }
 
-/// The calls that a rule's findings explain the time of; [`super::rules`] finds dominating communicators in the rest.
+/// The calls that a rule's findings explain the time of; [`super::rules`] finds dominating
+/// communicators in the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TimeIn {
     /// Collectives alone.

@@ -62,8 +62,8 @@ fn on_waiting(facts: &Facts<'_>, hubs: Vec<Caused>) -> Vec<Caused> {
 /// Waiting stands for uneven work, too, if it is this part of it.
 const STANDS_FOR_WORK: f64 = 0.5;
 
-/// Adds uneven work where waiting does not stand for it: that for the rank with most work, or, if no rank is named, that which it
-/// may explain.
+/// Adds uneven work where waiting does not stand for it: that for the rank with most work, or, if
+/// no rank is named, that which it may explain.
 fn add_work(work: Caused, caused: &mut Vec<Caused>) {
     let is_named = caused.iter().any(|one| !one.ranks.is_empty());
     let is_of_work = |one: &&mut Caused| !is_named || !one.ranks.is_disjoint(&work.ranks);
@@ -79,7 +79,8 @@ fn add_work(work: Caused, caused: &mut Vec<Caused>) {
     }
 }
 
-/// Below this share of the run in messages on like communicators, the table of senders and receivers is not read.
+/// Below this share of the run in messages on like communicators, the table of senders and
+/// receivers is not read.
 const MESSAGES_OF_RUN: f64 = 0.02;
 
 /// The findings in messages by sender and receiver: those about one rank, and those about small
@@ -331,7 +332,8 @@ fn scattered(facts: &Facts<'_>) -> Vec<Finding> {
     facts.families().filter_map(finding).collect()
 }
 
-/// The smallest of the sizes from which usual MPI libraries send no more eagerly: Open MPI's in shared memory.
+/// The smallest of the sizes from which usual MPI libraries send no more eagerly: Open MPI's in
+/// shared memory.
 const RENDEZVOUS_BYTES: u64 = 4096;
 /// A send is no matter of bandwidth if it takes longer than its bytes at this rate, per second.
 const SLOW_BYTES_PER_S: f64 = (512 << 20) as f64;

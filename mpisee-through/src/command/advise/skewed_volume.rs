@@ -1,4 +1,5 @@
-//! The rule about collectives with a count for each member in which a few members have most of the bytes.
+//! The rule about collectives with a count for each member in which a few members have most of the
+//! bytes.
 
 use super::facts::{Comm, Facts, FamilyFacts};
 use super::finding::{Finding, percent};

@@ -1,11 +1,13 @@
-//! The rule about collectives whose transfers take far longer than this run has shown that they can.
+//! The rule about collectives whose transfers take far longer than this run has shown that they
+//! can.
 
 use super::facts::{Facts, FamilyFacts, OfSize, Used};
 use super::finding::{Finding, percent};
 use super::waiting;
 use crate::units::{count, time};
 
-/// Operations in which every member has the same part, so that the shortest call of any of them is a measure for all.
+/// Operations in which every member has the same part, so that the shortest call of any of them is
+/// a measure for all.
 const CALLS: [&str; 4] = ["MPI_Allgather", "MPI_Allreduce", "MPI_Alltoall", "MPI_Reduce_scatter_block"];
 /// How many times as long as the shortest calls transfers take at least.
 const TIMES: f64 = 10.0;
@@ -14,7 +16,8 @@ const OF_RUN: f64 = 0.05;
 /// The least part of the time in an operation of which it is known whether it is waiting.
 const KNOWN: f64 = 0.99;
 
-/// Transfers on like communicators that are slow. Where ranks had no core, nothing is slow by itself.
+/// Transfers on like communicators that are slow. Where ranks had no core, nothing is slow by
+/// itself.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     if facts.lack.is_some() {
         return Vec::new();

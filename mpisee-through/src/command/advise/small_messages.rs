@@ -9,8 +9,8 @@ use mpisee_profile::{Operation, OperationKind};
 
 /// Messages to a rank are small if they have this many bytes or fewer on average.
 const SMALL_BYTES: u64 = 1023;
-/// The least number of small messages from a rank to another, and of them between two calls that may have brought the sender
-/// something.
+/// The least number of small messages from a rank to another, and of them between two calls that
+/// may have brought the sender something.
 const MESSAGES: u64 = 1000;
 const BY_ROUND: u64 = 4;
 /// The least part of the run that sending them together may save, as estimated.
@@ -23,7 +23,8 @@ struct Pair {
     from: u32,
     to: u32,
     sent: Sent,
-    /// The messages that would be left out if all those between two calls that may bring something were one.
+    /// The messages that would be left out if all those between two calls that may bring something
+    /// were one.
     saved: u64,
 }
 
@@ -108,7 +109,8 @@ fn rounded_mean(bytes: u64, messages: u64) -> u64 {
     (bytes + messages / 2) / messages.max(1)
 }
 
-/// The least time of a small message over both ends: the shortest call for each size, by the number of calls.
+/// The least time of a small message over both ends: the shortest call for each size, by the number
+/// of calls.
 fn least_s(family: &FamilyFacts<'_>, messages: u64) -> Option<f64> {
     let calls = family.used.iter().filter(|used| used.kind == Some(OperationKind::PointToPoint));
     let small = calls.flat_map(|used| &used.sizes).filter(|of| of.size_max <= SMALL_BYTES);

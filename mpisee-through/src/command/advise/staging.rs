@@ -17,7 +17,8 @@ struct Staged {
     ranks: BTreeSet<u32>,
 }
 
-/// A finding for each communicator whose copies take long. Of copies in streams only the host's time is known, which is no measure of them.
+/// A finding for each communicator whose copies take long. Of copies in streams only the host's
+/// time is known, which is no measure of them.
 pub fn rule(facts: &Facts<'_>) -> Vec<Finding> {
     let Ok(rows) = facts.view.profile().rows_if_any::<StagedRow>() else { return Vec::new() };
     let mut staged: BTreeMap<String, Staged> = BTreeMap::new();

@@ -16,8 +16,9 @@ const AS_MUCH: f64 = 0.9;
 /// The least share of the run in which the others have no work.
 const LOST_OF_RUN: f64 = 0.05;
 
-/// Uneven work. It is about the whole run, whichever communicators are chosen; nobody is
-/// named who may only have lacked a core. Without MPI all of the time is outside of it, and says nothing of work.
+/// Uneven work. It is about the whole run, whichever communicators are chosen; nobody is named who
+/// may only have lacked a core. Without MPI all of the time is outside of it, and says nothing of
+/// work.
 pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
     let rows = facts.processes.ranks();
     if facts.is_a_part() || facts.library == WITHOUT_MPI || !work::is_known(facts) {

@@ -10,7 +10,8 @@ use mpisee_profile::run::WITHOUT_MPI;
 
 /// The share of the run in MPI below which there is little to gain.
 const LITTLE: f64 = 0.05;
-/// Of the time in MPI, what is named has at least this share, and all of it together as much as is said enough.
+/// Of the time in MPI, what is named has at least this share, and all of it together as much as is
+/// said enough.
 const NAMED: f64 = 0.1;
 const ENOUGH: f64 = 0.75;
 const MOST_NAMED: usize = 3;
@@ -78,7 +79,8 @@ pub fn verdict(facts: &Facts<'_>) -> String {
     }
 }
 
-/// A sentence on tests or probes that a hang may explain, if they take much of the time in MPI, and their share.
+/// A sentence on tests or probes that a hang may explain, if they take much of the time in MPI, and
+/// their share.
 fn hang_sentence(facts: &Facts<'_>) -> (String, f64) {
     let share = |time_s: f64| time_s / facts.mpi_s.max(f64::MIN_POSITIVE);
     match facts.of_hang.as_ref().map(|found| (found, share(found.time_s))) {

@@ -26,7 +26,8 @@ const OF_CORES: f64 = 0.5;
 /// How many sentences a finding has.
 const SENTENCES: usize = 3;
 
-/// Time and waiting in those collectives of a family whose waits are known; of one operation if `call` is given.
+/// Time and waiting in those collectives of a family whose waits are known; of one operation if
+/// `call` is given.
 pub fn of_family(facts: &Facts<'_>, family: &FamilyFacts<'_>, call: Option<&str>) -> Option<(f64, Estimate)> {
     let is_chosen = |operation: &Waiting| call.is_none_or(|call| operation.call == call);
     sum(facts, family, |operation| !operation.is_of_messages() && is_chosen(operation))
@@ -189,8 +190,8 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         self.split_s(|call| call == MESSAGES)
     }
 
-    /// The waiting in calls of collectives, and in calls for messages and for requests, in seconds: that
-    /// of a nonblocking collective is in the call that completes it.
+    /// The waiting in calls of collectives, and in calls for messages and for requests, in seconds:
+    /// that of a nonblocking collective is in the call that completes it.
     fn by_calls_s(&self) -> [f64; 2] {
         self.split_s(|call| {
             call == MESSAGES || Operation::from_name(call).is_some_and(Operation::starts_request)
@@ -403,7 +404,8 @@ impl<'w, 'f> FamilyWaits<'w, 'f> {
         }
     }
 
-    /// The member that is outside of MPI longest, if its time explains the waiting, in a sentence after others.
+    /// The member that is outside of MPI longest, if its time explains the waiting, in a sentence
+    /// after others.
     fn most_work(&self) -> String {
         let members = self.members();
         let rows = self.facts.processes.ranks().iter().filter(|row| members.contains(&row.rank));
@@ -503,7 +505,8 @@ fn first_texts(sentences: &[Sentence]) -> Vec<String> {
     texts.chain((more > 0).then(others)).collect()
 }
 
-/// Returns whether the time in the call is in that of messages: not if it probes for a message that another call receives.
+/// Returns whether the time in the call is in that of messages: not if it probes for a message that
+/// another call receives.
 fn is_call_of_messages(call: &str) -> bool {
     let kind = Operation::from_name(call).map(Operation::kind);
     Class::of(call).is_some() || matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Completion))

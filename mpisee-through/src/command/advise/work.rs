@@ -25,7 +25,8 @@ pub fn is_known(facts: &Facts<'_>) -> bool {
 
 /// Some ranks beside others.
 pub struct Beside {
-    /// By rank, the time outside of MPI, all of it and without what it may have waited for a core there, in seconds.
+    /// By rank, the time outside of MPI, all of it and without what it may have waited for a core
+    /// there, in seconds.
     own_s: BTreeMap<u32, [f64; 2]>,
     /// The mean of the others, all of it, in seconds, and their number.
     others_s: f64,
@@ -33,7 +34,8 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// The others are those `among` which they are. `None` if the time is not known, or there are no others.
+    /// The others are those `among` which they are. `None` if the time is not known, or there are
+    /// no others.
     pub fn compare(facts: &Facts<'_>, ranks: &BTreeSet<u32>, among: &BTreeSet<u32>) -> Option<Beside> {
         let rows = facts.processes.ranks().iter().filter(|row| among.contains(&row.rank));
         let (own, others): (Vec<&RankRow>, Vec<&RankRow>) = rows.partition(|row| ranks.contains(&row.rank));
@@ -45,7 +47,8 @@ impl Beside {
         })
     }
 
-    /// The ranks that have so much more to do that it explains most of the others' waiting of `waiting_s`; none if none has.
+    /// The ranks that have so much more to do that it explains most of the others' waiting of
+    /// `waiting_s`; none if none has.
     pub fn explaining(&self, waiting_s: f64) -> BTreeSet<u32> {
         let more_s = |[_, least_s]: &[f64; 2]| least_s - self.others_s;
         let most_s = self.own_s.values().map(more_s).fold(0.0, f64::max);
@@ -56,8 +59,8 @@ impl Beside {
         explain.map(|(&rank, _)| rank).collect()
     }
 
-    /// `Rank 3 spends 2.50 s outside of MPI, the others 400 ms on average.` If ranks waited for a core, it is
-    /// unknown whether the wait was outside of MPI or in it.
+    /// `Rank 3 spends 2.50 s outside of MPI, the others 400 ms on average.` If ranks waited for a
+    /// core, it is unknown whether the wait was outside of MPI or in it.
     pub fn sentence(&self) -> String {
         let by_time = |one: &(&u32, &[f64; 2]), other: &(&u32, &[f64; 2])| one.1[0].total_cmp(&other.1[0]);
         let (least, most) = (self.own_s.iter().min_by(by_time), self.own_s.iter().max_by(by_time));

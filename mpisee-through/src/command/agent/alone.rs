@@ -7,7 +7,8 @@ use std::io::Write;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// CPUs of the node that no rank may use; all of them where none is left, since an agent may have inherited the binding of a rank.
+/// CPUs of the node that no rank may use; all of them where none is left, since an agent may have
+/// inherited the binding of a rank.
 pub fn free_cpus(online: &Cpus, of_ranks: &Cpus) -> Cpus {
     let free: Cpus = online.iter().filter(|cpu| !of_ranks.iter().any(|used| used == *cpu)).collect();
     if free.is_empty() || of_ranks.is_empty() { online.clone() } else { free }
@@ -19,7 +20,8 @@ pub fn online_cpus() -> Cpus {
     text.trim().parse().unwrap_or_default()
 }
 
-/// Runs on CPUs that ranks with these may not use, from now on; on any if the job has no others on the node.
+/// Runs on CPUs that ranks with these may not use, from now on; on any if the job has no others on
+/// the node.
 pub fn move_away_from(of_ranks: &Cpus) {
     let online = online_cpus();
     let _ = move_to(&free_cpus(&online, of_ranks)) || move_to(&online);
@@ -38,7 +40,8 @@ fn move_to(cpus: &Cpus) -> bool {
     unsafe { libc::sched_setaffinity(0, size_of_val(&set), &raw const set) == 0 }
 }
 
-/// A descriptor that this process has from the one that started it; `None` if there is none of that number.
+/// A descriptor that this process has from the one that started it; `None` if there is none of that
+/// number.
 pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     // SAFETY: the call takes numbers, and fails if the descriptor is not open.
     let is_open = number > libc::STDERR_FILENO && unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
@@ -46,7 +49,8 @@ pub fn inherited(number: RawFd) -> Option<OwnedFd> {
     is_open.then(|| unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Says a sentence on the standard error of a process of the job, if it still runs and that can be written without waiting.
+/// Says a sentence on the standard error of a process of the job, if it still runs and that can be
+/// written without waiting.
 pub fn say_beside(process: &str, sentence: &str) {
     let mut options = OpenOptions::new();
     options.append(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);

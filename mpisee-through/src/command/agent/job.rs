@@ -9,7 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Distinguishes nodes of one name, as containers may be: by the system's boot, and by the file system with the segments.
+/// Distinguishes nodes of one name, as containers may be: by the system's boot, and by the file
+/// system with the segments.
 pub fn identity(segments: &Path) -> String {
     let at = std::fs::metadata(segments).map_or((0, 0), |folder| (folder.dev(), folder.ino()));
     format!("{:x}-{:x}-{:x}", process::boot(), at.0, at.1)
@@ -28,7 +29,8 @@ pub fn job_file(job: u64, program: &Program, ranks: u32, start_ns: u64) -> JobFi
     }
 }
 
-/// The folder beside the profile of that name, which is in the working directory or where MPISEE_OUTPUT says.
+/// The folder beside the profile of that name, which is in the working directory or where
+/// MPISEE_OUTPUT says.
 pub fn beside_profile(profile: &str) -> PathBuf {
     let name = Path::new(profile).with_extension(ENDING);
     let name = if profile.is_empty() { PathBuf::from(format!("job.{ENDING}")) } else { name };
@@ -40,7 +42,8 @@ pub fn beside_profile(profile: &str) -> PathBuf {
     }
 }
 
-/// The begin of the job on the clock of this process. Times of all nodes count from the begin that the first agent saw.
+/// The begin of the job on the clock of this process. Times of all nodes count from the begin that
+/// the first agent saw.
 pub fn begin_of(job: &JobFile, (start_ns, start_monotonic_ns): (u64, u64)) -> Instant {
     let now = Instant::now();
     let began = now.checked_sub(passed(start_ns, start_monotonic_ns)).unwrap_or(now);
@@ -48,8 +51,8 @@ pub fn begin_of(job: &JobFile, (start_ns, start_monotonic_ns): (u64, u64)) -> In
     if job.start_ns > start_ns { began + apart } else { began.checked_sub(apart).unwrap_or(began) }
 }
 
-/// The time since a rank of this node began. The clock of the day may have been set meanwhile: then the monotonic one tells, which the rank
-/// has read a bit later.
+/// The time since a rank of this node began. The clock of the day may have been set meanwhile: then
+/// the monotonic one tells, which the rank has read a bit later.
 fn passed(start_ns: u64, start_monotonic_ns: u64) -> Duration {
     const MOST_APART: Duration = Duration::from_secs(5);
     let by_day = SystemTime::now().duration_since(UNIX_EPOCH + Duration::from_nanos(start_ns)).ok();

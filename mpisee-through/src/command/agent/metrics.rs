@@ -1,6 +1,7 @@
 //! `--metrics`: the agent's readings, as OpenMetrics over HTTP for Prometheus and its like.
 //!
-//! The readings only add numbers; the text is made when somebody asks for it, by a thread of its own.
+//! The readings only add numbers; the text is made when somebody asks for it, by a thread of its
+//! own.
 
 use super::gpus::GpuState;
 use crate::output::printable;
@@ -16,7 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Pairs of family and operation that have a label of their own, so that a job with ever new communicators does not fill a data base.
+/// Pairs of family and operation that have a label of their own, so that a job with ever new
+/// communicators does not fill a data base.
 const MOST_SERIES: usize = 200;
 /// The family and the operation of the others.
 const OTHERS: &str = "(others)";
@@ -348,7 +350,8 @@ impl Server {
     }
 }
 
-/// Answers each in a thread of its own, in its time, and no more; those for which there is no room are closed.
+/// Answers each in a thread of its own, in its time, and no more; those for which there is no room
+/// are closed.
 fn answer_all(listener: &TcpListener, shown: &Mutex<Option<Metrics>>) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming().flatten() {

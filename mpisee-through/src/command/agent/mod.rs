@@ -1,4 +1,5 @@
-//! `agent`: reads the segments of a job on its node in intervals, with what the node counts, and keeps the time line.
+//! `agent`: reads the segments of a job on its node in intervals, with what the node counts, and
+//! keeps the time line.
 
 mod alone;
 mod gpus;
@@ -137,7 +138,8 @@ fn read_jobs(args: &AgentArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// How long before a reading ranks are asked to read MPI's variables, at most: they do at their next call.
+/// How long before a reading ranks are asked to read MPI's variables, at most: they do at their
+/// next call.
 const ASKED_BEFORE: Duration = Duration::from_millis(50);
 
 /// The moment at which an agent began, and the CPU time of the process so far, in seconds.
@@ -256,7 +258,8 @@ impl<'a> Agent<'a> {
         let Some(to) = args.to.as_ref().or(by_variable.as_ref()) else { return Ok(()) };
         let target = match send::Target::new(to, std::env::var(TOKEN).ok()) {
             Ok(target) => target,
-            // Started by mpisee --watch, nobody would see the error, and the time line is of use without.
+            // Started by mpisee --watch, nobody would see the error, and the time line is of use
+            // without.
             Err(why) if args.to.is_none() => {
                 self.ranks.notes.push(format!("{SERVER}: {why:#}"));
                 return Ok(());
@@ -299,7 +302,8 @@ impl<'a> Agent<'a> {
         self.files.rewrite(&self.history)
     }
 
-    /// Reads until the job ends, and says how that went; calls `ended` before anything that may take a while then.
+    /// Reads until the job ends, and says how that went; calls `ended` before anything that may
+    /// take a while then.
     fn run(mut self, ended: impl FnOnce()) -> Result<String> {
         let begin = Instant::now();
         self.node.read(&mut Vec::new(), &mut self.history);
@@ -417,7 +421,8 @@ impl<'a> Agent<'a> {
         self.missing.look().unwrap_or_default()
     }
 
-    /// How many ranks were not recorded in the interval that was read last: the mean of its begin and its end.
+    /// How many ranks were not recorded in the interval that was read last: the mean of its begin
+    /// and its end.
     fn unrecorded(&mut self) -> f64 {
         let at_end = self.ranks.unrecorded();
         let at_begin = self.unrecorded_before.replace(at_end).unwrap_or(at_end);
@@ -445,7 +450,8 @@ impl<'a> Agent<'a> {
         self.note_failure(written);
     }
 
-    /// Keeps in mind that something could not be written. It is written later, if there is room again.
+    /// Keeps in mind that something could not be written. It is written later, if there is room
+    /// again.
     fn note_failure(&mut self, written: Result<()>) {
         let Err(why) = written else { return };
         if self.failed.is_none() {
@@ -504,8 +510,8 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// Subtracts what an earlier agent has counted of all that the ranks did. What is left is that of the time between; nobody knows how it
-/// divides among ranks.
+/// Subtracts what an earlier agent has counted of all that the ranks did. What is left is that of
+/// the time between; nobody knows how it divides among ranks.
 fn without(rate: &mut Rate, before: &[(u64, u64, f64)]) {
     let Some(&(calls, bytes, time_s)) = before.get(rate.name as usize) else { return };
     rate.calls = rate.calls.saturating_sub(calls);

@@ -1,4 +1,5 @@
-//! Counters of the node's kernel, readable without being root: interfaces, InfiniBand ports, pressure, free memory.
+//! Counters of the node's kernel, readable without being root: interfaces, InfiniBand ports,
+//! pressure, free memory.
 //!
 //! Files stay open and are read again from their begin, which has the kernel write them anew.
 
@@ -86,7 +87,8 @@ impl Node {
         added
     }
 
-    /// Forgets devices that are gone, which the kernel may have made anew, and adds what is there now.
+    /// Forgets devices that are gone, which the kernel may have made anew, and adds what is there
+    /// now.
     fn look_for_devices(&mut self, gone: BTreeSet<PathBuf>, history: &mut History) {
         self.sources.retain(|source| !gone.contains(&source.device));
         self.devices.retain(|device| !gone.contains(device));
@@ -147,7 +149,8 @@ impl Node {
         }
     }
 
-    /// Reads everything; appends what there was since the last reading, which the first one has not.
+    /// Reads everything; appends what there was since the last reading, which the first one has
+    /// not.
     pub fn read(&mut self, rates: &mut Vec<NodeRate>, history: &mut History) {
         let mut gone = BTreeSet::new();
         for source in &mut self.sources {

@@ -1,4 +1,5 @@
-//! The ranks of a job on this node, followed by their segments, and what they did since the last reading.
+//! The ranks of a job on this node, followed by their segments, and what they did since the last
+//! reading.
 
 use super::variables::{self, Variables};
 use crate::timeline::history::{History, NodeRate, Rate};
@@ -38,7 +39,8 @@ struct Rank {
 
 /// Sums of a row that are in rates.
 ///
-/// PERF: without what is only of the moment, since those of all ranks come from memory at each reading.
+/// PERF: without what is only of the moment, since those of all ranks come from memory at each
+/// reading.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     calls: u64,
@@ -79,7 +81,8 @@ impl Ranks {
         self.ranks.iter().filter(|rank| !rank.has_ended && rank.followed.is_off()).count()
     }
 
-    /// The begin of recording of the rank that began first, nanoseconds since 1970, and on the monotonic clock.
+    /// The begin of recording of the rank that began first, nanoseconds since 1970, and on the
+    /// monotonic clock.
     pub fn start_ns(&self) -> Option<(u64, u64)> {
         let starts = self.ranks.iter().map(|rank| rank.followed.process());
         starts.map(|process| (process.start_realtime_ns, process.start_monotonic_ns)).min()
@@ -99,7 +102,8 @@ impl Ranks {
         self.counted.clear();
     }
 
-    /// Leaves out of the next reading what MPI's variables had counted when an earlier agent read them, by the number of the quantity.
+    /// Leaves out of the next reading what MPI's variables had counted when an earlier agent read
+    /// them, by the number of the quantity.
     pub fn leave_out(&mut self, counted: impl Iterator<Item = (u32, f64)>) {
         self.counted.extend(counted.map(|(quantity, value)| (quantity, -value)));
     }
@@ -202,7 +206,8 @@ impl Ranks {
             tv_sec: time.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: time.subsec_nanos().into(),
         };
-        // SAFETY: the array has as many entries as is said, and the time is valid; no mask of signals is set.
+        // SAFETY: the array has as many entries as is said, and the time is valid; no mask of
+        // signals is set.
         unsafe {
             libc::ppoll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, &raw const time, std::ptr::null());
         }
@@ -222,7 +227,8 @@ impl Ranks {
         }
     }
 
-    /// Reads all ranks, and returns what they did since the last reading, in the order of the names.
+    /// Reads all ranks, and returns what they did since the last reading, in the order of the
+    /// names.
     pub fn read(&mut self, history: &mut History) -> Vec<Rate> {
         self.rates.iter_mut().for_each(|rate| *rate = Rate::default());
         let mut broken = Vec::new();
@@ -297,8 +303,8 @@ impl Rank {
     }
 }
 
-/// How much a sum grew. One that shrinks, as where the time of a call that went on turns out to be of several communicators, counts
-/// again once it is larger than it was.
+/// How much a sum grew. One that shrinks, as where the time of a call that went on turns out to be
+/// of several communicators, counts again once it is larger than it was.
 fn grown(now: u64, before: &mut u64) -> u64 {
     match now.wrapping_sub(*before) {
         more if more.cast_signed() > 0 => {

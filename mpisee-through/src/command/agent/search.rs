@@ -27,14 +27,16 @@ impl Search {
         self.wanted.of_all()
     }
 
-    /// Waits for a job to begin: while its process runs, if one was named, else that long. `None` if none came.
+    /// Waits for a job to begin: while its process runs, if one was named, else that long. `None`
+    /// if none came.
     pub fn wait(&mut self, most_s: f64) -> Result<Option<WorldSegments>> {
         // A rank that ends soon is seen, too; after a while nobody has to hurry.
         const FIRST: Duration = Duration::from_secs(60);
         const SHORT: Duration = Duration::from_millis(100);
         const LONG: Duration = Duration::from_secs(1);
         let begin = Instant::now();
-        // The ranks of a batch script's process may be of one job after the other; else others' jobs begin beside this one.
+        // The ranks of a batch script's process may be of one job after the other; else others'
+        // jobs begin beside this one.
         if !self.done.is_empty() && self.wanted.pid().is_none() {
             return Ok(None);
         }
@@ -54,7 +56,8 @@ impl Search {
         }
     }
 
-    /// The job that runs and was not read; `None` if there is none. Of several of a process, the one that began first.
+    /// The job that runs and was not read; `None` if there is none. Of several of a process, the
+    /// one that began first.
     pub fn running(&self) -> Result<Option<WorldSegments>> {
         let mut worlds = self.worlds()?;
         if self.wanted.pid().is_some() {

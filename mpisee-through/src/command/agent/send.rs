@@ -1,7 +1,9 @@
-//! `--to`: sends what `top` sees of the job to `mpisee-through serve`, again and again, over one connection.
+//! `--to`: sends what `top` sees of the job to `mpisee-through serve`, again and again, over one
+//! connection.
 //!
-//! A thread of its own looks and sends, so that the agent's readings wait for nobody. Nothing is queued: while the server cannot be reached,
-//! or is slow, there are fewer looks, and the next one has what happened since the last that was sent.
+//! A thread of its own looks and sends, so that the agent's readings wait for nobody. Nothing is
+//! queued: while the server cannot be reached, or is slow, there are fewer looks, and the next one
+//! has what happened since the last that was sent.
 
 use crate::command::top::live::{Ended, Message, Reader, Total};
 use anyhow::{Context, Result, bail};
@@ -16,7 +18,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(3);
 /// The pause before another try, at first and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
-/// A look costs that part of the time until the next, of a core, at most, unless that would be too long.
+/// A look costs that part of the time until the next, of a core, at most, unless that would be too
+/// long.
 const MOST_SHARE: f64 = 0.01;
 const LONGEST: Duration = Duration::from_secs(20);
 /// The letters of a token.
@@ -47,7 +50,8 @@ impl Target {
     }
 }
 
-/// Returns whether a text can be a token: long enough not to be guessed, and nothing in it that an address would need to escape.
+/// Returns whether a text can be a token: long enough not to be guessed, and nothing in it that an
+/// address would need to escape.
 pub fn is_token(text: &str) -> bool {
     const MOST_LETTERS: usize = 256;
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
@@ -84,7 +88,8 @@ impl Sending {
         self.done.recv_timeout(LAST).unwrap_or_default()
     }
 
-    /// Sends the sums of the job, and returns sentences on what went wrong; waits for a few seconds at most.
+    /// Sends the sums of the job, and returns sentences on what went wrong; waits for a few seconds
+    /// at most.
     pub fn end(self, totals: Vec<Total>) -> Vec<String> {
         let _ = self.end.send(totals);
         self.done
@@ -250,7 +255,8 @@ fn write(stream: &mut TcpStream, line: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the answer, if there is one: fails with what it says, unless it is that all is well, which comes `at_end` alone.
+/// Reads the answer, if there is one: fails with what it says, unless it is that all is well, which
+/// comes `at_end` alone.
 fn answer(stream: &mut TcpStream, at_end: bool) -> Result<()> {
     let mut text = [0; 1024];
     match stream.read(&mut text) {

@@ -1,5 +1,5 @@
-//! MPI's own variables of a rank, where the job reads any (`mpisee --mpi-t`): the agent asks for a reading, and has what they counted
-//! at its own next one.
+//! MPI's own variables of a rank, where the job reads any (`mpisee --mpi-t`): the agent asks for a
+//! reading, and has what they counted at its own next one.
 
 use crate::timeline::history::{History, NodeRate};
 use anyhow::Result;
@@ -9,7 +9,8 @@ use mpisee_profile::RegionId;
 use mpisee_profile::run::VariableInfo;
 use mpisee_profile::segment::layout::variable::Last;
 
-/// In a series of rates: the source, and the quantities of variables that grow and of those that are levels.
+/// In a series of rates: the source, and the quantities of variables that grow and of those that
+/// are levels.
 const SOURCE: &str = "mpi";
 const GROWN: &str = "counted";
 const LEVEL: &str = "level";
@@ -41,7 +42,8 @@ struct Level {
 }
 
 impl Variables {
-    /// The variables of a process that is asked for readings by this. Without it they are read when the program itself reads.
+    /// The variables of a process that is asked for readings by this. Without it they are read when
+    /// the program itself reads.
     pub fn by(control: Option<SegmentControl>) -> Variables {
         Variables { control, ..Variables::default() }
     }
@@ -119,11 +121,14 @@ pub fn counted(history: &History) -> Vec<(u32, f64)> {
 }
 
 impl Level {
-    /// Takes the readings in one more region into account, of which those up to `last_time` are known from an earlier look.
+    /// Takes the readings in one more region into account, of which those up to `last_time` are
+    /// known from an earlier look.
     ///
-    /// The reading that was requested in this interval is preferred: it is at the agent's moment. Those at the borders of regions always find the program
-    /// between two regions; so a short region would show a level that the program hardly ever has. Where the program came to no call that
-    /// reads on request, the latest reading is taken. The slots do not lie in the order of the readings.
+    /// The reading that was requested in this interval is preferred: it is at the agent's moment.
+    /// Those at the borders of regions always find the program between two regions; so a short
+    /// region would show a level that the program hardly ever has. Where the program came to no
+    /// call that reads on request, the latest reading is taken. The slots do not lie in the order
+    /// of the readings.
     fn add(&mut self, reading: &VariableReading, last_time: Last) {
         let Last { reading: number, requested } = reading.last;
         if requested > self.last.requested && requested > last_time.requested {
@@ -186,7 +191,8 @@ mod tests {
 
     #[test]
     fn the_level_is_that_of_the_reading_that_was_requested_in_the_interval() {
-        // The program is nearly always in region 1, and each interval ends with a reading at the end of region 2.
+        // The program is nearly always in region 1, and each interval ends with a reading at the
+        // end of region 2.
         let short = |last| reading(2, 0.0, 0.0, [last, 0]);
         let first = [reading(1, 4.0, 5.0, [7, 1]), short(8)];
         let second = [reading(1, 4.0, 6.0, [10, 2]), short(11)];

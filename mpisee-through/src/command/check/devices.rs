@@ -1,4 +1,5 @@
-//! Checks that GPUs and their links are of the nodes, and that ranks use the GPUs which their rows name.
+//! Checks that GPUs and their links are of the nodes, and that ranks use the GPUs which their rows
+//! name.
 
 use super::findings::{Check, Findings};
 use anyhow::Result;

@@ -94,8 +94,8 @@ fn check_all(view: &ProfileView, findings: &mut Findings) -> Result<()> {
     }
 }
 
-/// Members of a communicator count its creating calls each for itself, so that one which made a call out of the profiler's
-/// sight has other names than the rest.
+/// Members of a communicator count its creating calls each for itself, so that one which made a
+/// call out of the profiler's sight has other names than the rest.
 fn check_agreement(run: &RunInfo, findings: &mut Findings) {
     if run.names_agree == Some(false) {
         findings.differs(Check::Names, || {

@@ -8,8 +8,8 @@ use mpisee_profile::run::Lacking;
 use mpisee_profile::{CommRank, RankSet, RunInfo};
 use std::collections::{HashMap, HashSet};
 
-/// Checks `comms.csv` by itself. Where the profile is `incomplete`, ranks that know a parent or a number may be missing; an
-/// imported one may have no parents, and names of another kind.
+/// Checks `comms.csv` by itself. Where the profile is `incomplete`, ranks that know a parent or a
+/// number may be missing; an imported one may have no parents, and names of another kind.
 pub fn check(run: &RunInfo, rows: &[CommRow], incomplete: Option<&'static str>, findings: &mut Findings) {
     let names: HashSet<&str> = rows.iter().map(|row| row.comm.as_str()).collect();
     let mut seen = HashSet::new();
@@ -30,8 +30,8 @@ pub fn check(run: &RunInfo, rows: &[CommRow], incomplete: Option<&'static str>, 
 fn wrong_parent(row: &CommRow, names: &HashSet<&str>) -> Option<String> {
     let CommRow { comm, parent, created_by, .. } = row;
     if parent.is_empty() {
-        // A communicator from groups of a session has no parent, nor has that with the processes which spawned
-        // these.
+        // A communicator from groups of a session has no parent, nor has that with the processes
+        // which spawned these.
         let from_group = ["MPI_Comm_create_from_group", "MPI_Intercomm_create_from_groups"];
         let has_none = ["W", "S", "P"].contains(&comm.as_str())
             || from_group.contains(&created_by.as_str())
@@ -111,7 +111,8 @@ impl<'a> RowCheck<'a> {
         }
     }
 
-    /// Checks that a process of another world can have this rank in `comm`, as a row of `file` says.
+    /// Checks that a process of another world can have this rank in `comm`, as a row of `file`
+    /// says.
     pub fn outsider(
         &mut self,
         file: &'static str,

@@ -1,4 +1,5 @@
-//! Checks that calls of NCCL which have a time on the GPU are among those that were counted, and that their times agree.
+//! Checks that calls of NCCL which have a time on the GPU are among those that were counted, and
+//! that their times agree.
 
 use super::explanation;
 use super::findings::{Check, Findings};

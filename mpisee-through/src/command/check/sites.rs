@@ -1,4 +1,5 @@
-//! Checks call sites and call paths: the tables that name them have each one once, and no path has more than its calls.
+//! Checks call sites and call paths: the tables that name them have each one once, and no path has
+//! more than its calls.
 
 use super::findings::{Check, Findings};
 use super::names::RowCheck;
@@ -140,9 +141,9 @@ impl SiteCheck {
         }
     }
 
-    /// Compares, when all rows are added. The calls of a path may be without site where there were too many of these.
-    /// Where a rank found no room for all counters, the counter of a path may have had its place and that of its calls
-    /// none: such a profile is `incomplete`.
+    /// Compares, when all rows are added. The calls of a path may be without site where there were
+    /// too many of these. Where a rank found no room for all counters, the counter of a path may
+    /// have had its place and that of its calls none: such a profile is `incomplete`.
     pub fn finish(self, incomplete: Option<&'static str>, findings: &mut Findings) {
         let mut paths: Vec<_> = self.paths.iter().collect();
         paths.sort_by_key(|(key, _)| *key);

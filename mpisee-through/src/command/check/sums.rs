@@ -129,8 +129,8 @@ fn check_names(run: &RunInfo, comms: &[CommRow], findings: &mut Findings) {
     }
 }
 
-/// Returns whether communicators of a family may have members in common: those that several calls made of groups, which
-/// their digests tell apart.
+/// Returns whether communicators of a family may have members in common: those that several calls
+/// made of groups, which their digests tell apart.
 fn may_overlap(comm: &str) -> bool {
     comm.parse().is_ok_and(|name: CommName| {
         matches!(name.root(), Root::FromGroups(_))
@@ -138,8 +138,8 @@ fn may_overlap(comm: &str) -> bool {
     })
 }
 
-/// Returns whether the name is the parent's and one creation more, whatever the sizes and the numbers of what one call
-/// made.
+/// Returns whether the name is the parent's and one creation more, whatever the sizes and the
+/// numbers of what one call made.
 fn descends(comm: &str, parent: &str) -> bool {
     let pattern = |name: &str| name.parse().map(|name: CommName| name.pattern());
     match (pattern(comm), pattern(parent)) {
@@ -299,7 +299,8 @@ fn named(row: &SpreadRow) -> String {
     }
 }
 
-/// Checks that messages sent over an offset were received over the opposite one, of the same communicator.
+/// Checks that messages sent over an offset were received over the opposite one, of the same
+/// communicator.
 fn check_traffic(run: &RunInfo, offsets: &[OffsetRow], findings: &mut Findings) {
     let explained_by = explanation::of_traffic(run);
     let mut open: BTreeMap<(&str, i64, i64), traffic::Balance> = BTreeMap::new();

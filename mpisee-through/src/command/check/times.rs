@@ -6,12 +6,14 @@ use mpisee_profile::operation::is_nccl;
 use mpisee_profile::rows::{CallRow, RankRow, Seconds};
 use std::collections::{BTreeMap, HashSet};
 
-/// Times are written with nanoseconds: each is off by half of one at most, and so is each that was added up.
+/// Times are written with nanoseconds: each is off by half of one at most, and so is each that was
+/// added up.
 pub const ROUNDING_S: f64 = 0.5e-9;
 /// The rounding error of adding doubles beside that, relative to the sum.
 pub const SUMMATION: f64 = 1e-12;
 
-/// The note where calls of threads overlap, and the profile does not tell how long the threads lived.
+/// The note where calls of threads overlap, and the profile does not tell how long the threads
+/// lived.
 pub const NOT_COMPARED: &str = "MPI time is not compared with wall time: threads may call MPI at once";
 
 /// The claim where calls of threads overlap.
@@ -89,8 +91,8 @@ impl<'a> TimeCheck<'a> {
         }
     }
 
-    /// The most time that a rank can have been in MPI, with its column: the wall time, or where calls of threads overlap the
-    /// time that these lived. `None` where that is unknown.
+    /// The most time that a rank can have been in MPI, with its column: the wall time, or where
+    /// calls of threads overlap the time that these lived. `None` where that is unknown.
     fn most(&self, row: &RankRow) -> Option<(f64, &'static str)> {
         match (self.threads_overlap, row.mpi_thread_s) {
             (false, _) => Some((row.wall_s.0, "wall_s")),

@@ -121,7 +121,8 @@ struct Drawing<'a> {
     imported: Option<String>,
 }
 
-/// The position of `S` if nothing happened on it: no call, and no communicator made of it. Every profile has its row.
+/// The position of `S` if nothing happened on it: no call, and no communicator made of it. Every
+/// profile has its row.
 fn unused_self(view: &ProfileView, rows: &[CommRow]) -> Result<Option<usize>> {
     const SELF: &str = "S";
     let Some(place) = rows.iter().position(|row| row.comm == SELF) else { return Ok(None) };

@@ -96,7 +96,8 @@ pub fn sheet(totals: &[Vec<Totals>; 2], ranks: [u64; 2]) -> Sheet {
     Sheet { name: "runs", heads, rows }
 }
 
-/// The row of a time, by the runs of both sets, of `times` that are tried; of a set in which it was not measured it is empty.
+/// The row of a time, by the runs of both sets, of `times` that are tried; of a set in which it was
+/// not measured it is empty.
 fn timed(name: &str, sets: &[Option<Vec<f64>>; 2], times: f64) -> Vec<Value> {
     let means = sets.each_ref().map(|set| set.as_ref().map(|times_s| mean(times_s)));
     let both = means[0].zip(means[1]);

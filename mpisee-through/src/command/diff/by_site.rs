@@ -1,9 +1,11 @@
 //! `diff --by site`: the places of both runs, or of both sets of runs, paired by function and line.
 //!
-//! In the same build a place is its line. Between builds lines move and addresses change: places are paired by function and file, where both
-//! sides have as many of these, in the order of their lines; where functions are not known, by the binary, if each side has one place
-//! in it that calls the operation. Where one side has more, and the lines of the other are among these, they are those. What is left over
-//! then is paired likewise by the innermost function alone, since it depends on the build which functions are inlined.
+//! In the same build a place is its line. Between builds lines move and addresses change: places
+//! are paired by function and file, where both sides have as many of these, in the order of their
+//! lines; where functions are not known, by the binary, if each side has one place in it that calls
+//! the operation. Where one side has more, and the lines of the other are among these, they are
+//! those. What is left over then is paired likewise by the innermost function alone, since it
+//! depends on the build which functions are inlined.
 
 use super::DiffArgs;
 use super::sets::{self, Opened};
@@ -39,7 +41,8 @@ const HEADS: [Head; 13] = [
 
 /// An operation at a place, as it is named in both sets.
 type Name = (String, String);
-/// The sums of a place, each with the number of its run: several of a run where the same lines are called through several wrappers.
+/// The sums of a place, each with the number of its run: several of a run where the same lines are
+/// called through several wrappers.
 type Sums<'s> = Vec<(usize, &'s PlaceSum)>;
 /// A place with its name.
 type Named<'s> = (Name, Sums<'s>);
@@ -194,7 +197,8 @@ impl<'s> Pair<'s> {
         Pair { name, other, sides, difference: None, is_certain: false }
     }
 
-    /// The mean time over ranks in each run of a set, in seconds: none where a run does not come there.
+    /// The mean time over ranks in each run of a set, in seconds: none where a run does not come
+    /// there.
     fn times_s(&self, side: usize, runs: &[Run]) -> Vec<f64> {
         let mut times_s = vec![0.0; runs.len()];
         for (run, sum) in &self.sides[side] {
@@ -211,7 +215,8 @@ impl<'s> Pair<'s> {
     /// The calls of a rank, as the mean over ranks and runs.
     fn calls(&self, side: usize, runs: &[Run]) -> Value {
         let sums = &self.sides[side];
-        // Of calls through libraries those are there whose path was taken, which are others in each run.
+        // Of calls through libraries those are there whose path was taken, which are others in each
+        // run.
         if !sums.iter().all(|(_, sum)| sum.is_whole) {
             return Value::Nothing;
         }
@@ -302,7 +307,8 @@ fn paired<'s>(sets: [&'s [Run]; 2]) -> Vec<Pair<'s>> {
     matched(by_name, &unchanged_binaries(sets), programs)
 }
 
-/// Pairs places, of which `unchanged` binaries are the same in both sets; `programs` are the file names of the programs.
+/// Pairs places, of which `unchanged` binaries are the same in both sets; `programs` are the file
+/// names of the programs.
 fn matched<'s>(by_name: Pairs<'s>, unchanged: &BTreeSet<&str>, programs: [&str; 2]) -> Vec<Pair<'s>> {
     let mut pairs = Vec::new();
     let mut by_functions: BTreeMap<Name, [Vec<Named<'s>>; 2]> = BTreeMap::new();
@@ -340,8 +346,8 @@ fn binary_of(place: &SitePlace) -> &str {
     place.frames.first().map_or("", |frame| &frame.module)
 }
 
-/// The binaries that are the same in both sets: a place has the same identifier there. Lines of Python have theirs whatever has changed
-/// around them.
+/// The binaries that are the same in both sets: a place has the same identifier there. Lines of
+/// Python have theirs whatever has changed around them.
 fn unchanged_binaries<'s>(sets: [&'s [Run]; 2]) -> BTreeSet<&'s str> {
     let sites = |runs: &'s [Run]| {
         let sums = runs.iter().flat_map(|run| run.sums.iter().map(move |sum| (run, sum)));
@@ -359,13 +365,15 @@ fn unchanged_binaries<'s>(sets: [&'s [Run]; 2]) -> BTreeSet<&'s str> {
         .collect()
 }
 
-/// Returns whether the places of a function are those of the other set in their order: without functions, the order of several is a guess.
+/// Returns whether the places of a function are those of the other set in their order: without
+/// functions, the order of several is a guess.
 fn is_order_clear([before, after]: &[Vec<Named<'_>>; 2]) -> bool {
     let has_functions = |(_, sums): &Named<'_>| place_of(sums).is_some_and(SitePlace::has_functions);
     before.len() == after.len() && (before.len() == 1 || before.iter().all(has_functions))
 }
 
-/// Returns whether one set has all places of the other, and more. Otherwise lines have moved, and a line says nothing of which is which.
+/// Returns whether one set has all places of the other, and more. Otherwise lines have moved, and a
+/// line says nothing of which is which.
 fn is_part_of_the_other([before, after]: &[Vec<Named<'_>>; 2]) -> bool {
     let (fewer, more) = if before.len() < after.len() { (before, after) } else { (after, before) };
     fewer.iter().all(|(name, _)| more.iter().any(|(other, _)| other == name))
@@ -404,9 +412,10 @@ fn alone<'s>([before, after]: [Vec<Named<'s>>; 2]) -> impl Iterator<Item = Pair<
     before.into_iter().map(of_side(0)).chain(after.into_iter().map(of_side(1)))
 }
 
-/// Places of both sets that have one innermost function and line, whatever that is inlined into: all of them on each side together,
-/// since a function that is inlined into several is one place in another build. Where lines of a function have moved they are paired in
-/// their order, if both sides have as many.
+/// Places of both sets that have one innermost function and line, whatever that is inlined into:
+/// all of them on each side together, since a function that is inlined into several is one place in
+/// another build. Where lines of a function have moved they are paired in their order, if both
+/// sides have as many.
 fn paired_by_line<'s>(left_over: [Vec<Named<'s>>; 2]) -> Vec<Pair<'s>> {
     type Lines<'s> = BTreeMap<u64, Vec<Named<'s>>>;
     let mut pairs = Vec::new();

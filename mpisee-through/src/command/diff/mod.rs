@@ -166,7 +166,8 @@ pub fn by_site(args: &DiffArgs) -> Result<Answer> {
 pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     let ([before, after], copies) = load(args)?;
     let views = [before.first(), after.first()];
-    // An aggregate profile has families only, as those of runs with other numbers of ranks are compared.
+    // An aggregate profile has families only, as those of runs with other numbers of ranks are
+    // compared.
     let same_ranks =
         views[0].processes().count() == views[1].processes().count() && views[0].is_laid_out_as(views[1]);
     let pairing = Pairing::new(views, same_ranks)?;
@@ -241,7 +242,8 @@ fn on_noise(rows: &[Vec<Value>]) -> String {
 /// The mark of a change that may be noise.
 const MAY_BE_NOISE: &str = "~";
 
-/// The lines before everything else: how the sets differ, what is known of the noise, and limits of each profile.
+/// The lines before everything else: how the sets differ, what is known of the noise, and limits of
+/// each profile.
 fn notes(sets: [&Set; 2]) -> Vec<String> {
     let mut notes = unlike::sentences(sets.map(Set::first));
     let [before, after] = sets.map(|set| set.runs.iter().map(|run| &run.view));
@@ -301,7 +303,8 @@ fn paths(args: &DiffArgs) -> Result<[&[PathBuf]; 2]> {
     }
 }
 
-/// The filter with bounds on times replaced by the operations that are within them in one of the runs.
+/// The filter with bounds on times replaced by the operations that are within them in one of the
+/// runs.
 fn filtered<'v>(views: impl Iterator<Item = &'v ProfileView>, filter: &CallFilter) -> Result<CallFilter> {
     let mut within = None;
     for view in views {
@@ -312,7 +315,8 @@ fn filtered<'v>(views: impl Iterator<Item = &'v ProfileView>, filter: &CallFilte
     Ok(within.map_or_else(|| filter.clone(), |operations| filter.of_operations(operations)))
 }
 
-/// Both sets, with sentences on runs of which there are several profiles. An operation that is within bounds on times in one run is compared in all.
+/// Both sets, with sentences on runs of which there are several profiles. An operation that is
+/// within bounds on times in one run is compared in all.
 fn load(args: &DiffArgs) -> Result<([Set; 2], Vec<String>)> {
     let paths = paths(args)?;
     let Opened { views: [before, after], notes } = Opened::open(paths)?;
@@ -374,8 +378,8 @@ fn per_rank(heading: &'static str) -> &'static str {
     }
 }
 
-/// The family of each common name that shares a row: that of the first run, else that of the second; and the names that families of the first
-/// have in the second, where they are others.
+/// The family of each common name that shares a row: that of the first run, else that of the
+/// second; and the names that families of the first have in the second, where they are others.
 fn family_names(sets: [&Set; 2], pairing: &Pairing) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     let (mut names, mut others) = (BTreeMap::new(), BTreeMap::new());
     for (place, set) in sets.into_iter().enumerate() {

@@ -1,4 +1,5 @@
-//! Communicators of NCCL in two runs: their names have digests of unique ids, which differ from run to run.
+//! Communicators of NCCL in two runs: their names have digests of unique ids, which differ from run
+//! to run.
 
 use crate::load;
 use crate::processes::{ProcessRows, Processes};
@@ -13,8 +14,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 pub struct NcclNames(HashMap<String, String>);
 
 impl NcclNames {
-    /// The names of `run` in `first`. Those made of ids are paired by creating call, label, size and members, several in the order of their
-    /// creation if both runs have as many; what was made of a paired one has the same steps behind the other's name.
+    /// The names of `run` in `first`. Those made of ids are paired by creating call, label, size
+    /// and members, several in the order of their creation if both runs have as many; what was made
+    /// of a paired one has the same steps behind the other's name.
     pub fn new(first: &ProfileView, run: &ProfileView) -> Result<Self> {
         if [first, run].iter().any(|view| !view.processes().comms.keys().any(|comm| is_nccl(comm))) {
             return Ok(NcclNames::default());
@@ -30,7 +32,8 @@ impl NcclNames {
     }
 }
 
-/// Returns whether `comms.csv` has communicators in the order in which they were made: that of sums over ranks is by name.
+/// Returns whether `comms.csv` has communicators in the order in which they were made: that of sums
+/// over ranks is by name.
 fn have_order(processes: &Processes) -> bool {
     matches!(processes.rows, ProcessRows::Ranks(_))
 }

@@ -28,8 +28,8 @@ struct Likeness {
 }
 
 impl Pairing {
-    /// Pairs by name, those of NCCL but for digests of ids, and what is left over by likeness. Where the numbers of ranks differ,
-    /// parts of one creation are one, and sizes say nothing.
+    /// Pairs by name, those of NCCL but for digests of ids, and what is left over by likeness.
+    /// Where the numbers of ranks differ, parts of one creation are one, and sizes say nothing.
     pub fn new([before, after]: [&ProfileView; 2], same_ranks: bool) -> Result<Self> {
         // Units of unlike numbers of ranks have no digests.
         let of_nccl = if same_ranks { NcclNames::new(before, after)? } else { NcclNames::default() };
@@ -53,7 +53,8 @@ impl Pairing {
             by_likeness
         };
         let (left, mut right) = (left_over(first), left_over(second));
-        // Of communicators of NCCL that are paired but for their digests, and below of those that are alike.
+        // Of communicators of NCCL that are paired but for their digests, and below of those that
+        // are alike.
         let mut others = HashMap::new();
         if same_ranks {
             let own = names[1].iter().filter(|(comm, common)| comm != common);
@@ -105,7 +106,8 @@ struct Units {
 }
 
 impl Units {
-    /// The unit: a communicator, or all parts of creations that have the same names but for numbers of ranks.
+    /// The unit: a communicator, or all parts of creations that have the same names but for numbers
+    /// of ranks.
     fn name(&self, run: usize, comm: &str) -> String {
         match self.same_ranks {
             true => self.of_nccl[run].common(comm),

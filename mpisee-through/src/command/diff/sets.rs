@@ -109,7 +109,8 @@ impl Opened {
     }
 }
 
-/// The sentence on runs that are in both sets; an error if all are. Of two single runs it is no mistake.
+/// The sentence on runs that are in both sets; an error if all are. Of two single runs it is no
+/// mistake.
 fn in_both(sets: [&[PathBuf]; 2]) -> Result<Option<String>> {
     if sets.iter().all(|set| set.len() == 1) {
         return Ok(None);

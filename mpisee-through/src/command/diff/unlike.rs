@@ -58,8 +58,8 @@ pub fn sentences(views: [&ProfileView; 2]) -> Vec<String> {
 /// The least difference of shares without a core between sets of runs.
 const CORES_OF_SETS: f64 = 0.01;
 
-/// A sentence on the time without a core, if that differs between the sets by more than the runs of a set vary; of two single runs,
-/// by so much that a run is said to lack cores.
+/// A sentence on the time without a core, if that differs between the sets by more than the runs of
+/// a set vary; of two single runs, by so much that a run is said to lack cores.
 pub fn on_cores<'v>(sets: [impl Iterator<Item = &'v ProfileView>; 2]) -> Option<String> {
     let [before, after] =
         sets.map(|set| set.filter_map(|view| share_of_all(view.processes())).collect::<Vec<f64>>());
@@ -80,7 +80,8 @@ pub fn on_cores<'v>(sets: [impl Iterator<Item = &'v ProfileView>; 2]) -> Option<
     })
 }
 
-/// The part of their time in which all ranks together were ready to run and had no core, as far as it was measured.
+/// The part of their time in which all ranks together were ready to run and had no core, as far as
+/// it was measured.
 fn share_of_all(processes: &Processes) -> Option<f64> {
     let ranks = processes.ranks().iter().filter_map(|row| Some((share(row)?, row.wall_s.0)));
     let nodes = processes.nodes().iter().filter_map(|row| Some((share_of_node(row)?, row.wall_s.0)));

@@ -1,4 +1,5 @@
-//! The time in which ranks do not compute, by communicator or family: the second table of `efficiency`.
+//! The time in which ranks do not compute, by communicator or family: the second table of
+//! `efficiency`.
 
 use super::split::{Measured, WaitingKnown};
 use super::{Efficiency, ratio, share};
@@ -85,7 +86,8 @@ impl Shared {
         self.parts.iter().map(|part| part.time_s).sum()
     }
 
-    /// Waiting with its ends, transfer, and what is neither known as one nor as the other; transfer is known where waiting is.
+    /// Waiting with its ends, transfer, and what is neither known as one nor as the other; transfer
+    /// is known where waiting is.
     fn measured(&self) -> [Value; 5] {
         let known =
             self.parts.iter().map(|part| part.known).fold(WaitingKnown::default(), WaitingKnown::plus);
@@ -220,7 +222,8 @@ fn without_core(all: &Efficiency, form: Form) -> Option<Vec<Value>> {
     Some(row)
 }
 
-/// Below this share of the run, ranks that come last are not named: from `MPI_Init` they do not return at one moment.
+/// Below this share of the run, ranks that come last are not named: from `MPI_Init` they do not
+/// return at one moment.
 const NAMED_OF_RUN: f64 = 0.01;
 
 /// The time that ranks wait for the last ones at the end, with who these are.

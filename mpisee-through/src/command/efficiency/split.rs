@@ -1,4 +1,5 @@
-//! Serialisation and transfer, the two parts of the communication efficiency, as far as waiting was measured.
+//! Serialisation and transfer, the two parts of the communication efficiency, as far as waiting was
+//! measured.
 
 use super::ratio;
 use crate::filter::CallFilter;
@@ -10,8 +11,8 @@ use crate::waits::{self, Estimate, Report};
 use mpisee_profile::rows::RankRow;
 use std::collections::HashMap;
 
-/// Time in MPI that is neither known as waiting nor as transfer does not matter if it makes a smaller difference than this part
-/// of the runtime.
+/// Time in MPI that is neither known as waiting nor as transfer does not matter if it makes a
+/// smaller difference than this part of the runtime.
 const LITTLE: f64 = 0.01;
 
 /// Seconds up to which a difference of sums of rows may be rounding.
@@ -97,7 +98,8 @@ pub struct Split {
     without_transfer_s: Option<f64>,
     low_s: f64,
     high_s: f64,
-    /// Over all ranks, the time in MPI that is neither known as waiting nor as transfer; and all of it.
+    /// Over all ranks, the time in MPI that is neither known as waiting nor as transfer; and all of
+    /// it.
     not_measured_s: f64,
     mpi_s: f64,
 }
@@ -171,7 +173,8 @@ fn exact((value, bounds): (Option<f64>, [Option<f64>; 2])) -> Vec<Value> {
     [value, bounds[0], bounds[1]].map(share).to_vec()
 }
 
-/// `85.0 (83.1 to 86.2)`, `85.0` where that is as good as exact, `40.0 to 100.0` if it is bounds alone.
+/// `85.0 (83.1 to 86.2)`, `85.0` where that is as good as exact, `40.0 to 100.0` if it is bounds
+/// alone.
 pub fn text((value, bounds): (Option<f64>, [Option<f64>; 2])) -> Value {
     let [Some(low), Some(high)] = bounds else { return Value::Nothing };
     let [low, high] = [low, high].map(|bound| format!("{:.1}", 100.0 * bound));
@@ -200,11 +203,13 @@ mod tests {
 
     #[test]
     fn the_parts_are_serialisation_and_transfer() {
-        // Useful 8 s and 4 s; of 2 s and 6 s in MPI rank 1 waits 4 s for rank 0, and the rest is transfer.
+        // Useful 8 s and 4 s; of 2 s and 6 s in MPI rank 1 waits 4 s for rank 0, and the rest is
+        // transfer.
         let found = split(&[(10.0, 2.0, 2.0, Estimate::exact(0.0)), (10.0, 6.0, 6.0, Estimate::exact(4.0))]);
         assert_eq!(found.serialisation(), (Some(1.0), [Some(1.0); 2]));
         assert_eq!(found.transfer(), (Some(0.8), [Some(0.8); 2]));
-        // In turn, each waits for the other: nothing is transferred, and yet the largest useful time is half of the runtime.
+        // In turn, each waits for the other: nothing is transferred, and yet the largest useful
+        // time is half of the runtime.
         let found = split(&[(10.0, 5.0, 5.0, Estimate::exact(5.0)), (10.0, 5.0, 5.0, Estimate::exact(5.0))]);
         assert_eq!((found.serialisation().0, found.transfer().0), (Some(0.5), Some(1.0)));
         assert_eq!(found.limits(), None);

@@ -35,7 +35,8 @@ impl Metric {
         METRICS.iter().find(|(_, metric)| *metric == self).map_or("", |(name, _)| name)
     }
 
-    /// Returns whether it may be about a place in the program: of others than calls it is not known of all of them.
+    /// Returns whether it may be about a place in the program: of others than calls it is not known
+    /// of all of them.
     fn is_about_places(self) -> bool {
         self == Metric::Calls
     }
@@ -95,7 +96,8 @@ impl Missing {
 /// Numbers of calls of which the profile does not say where they were made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unplaced {
-    /// The binary has no debug information here: neither the line is known nor the functions that were inlined there.
+    /// The binary has no debug information here: neither the line is known nor the functions that
+    /// were inlined there.
     pub without_line: u64,
     /// A library made them, and no path says who called that.
     pub without_caller: u64,
@@ -191,13 +193,15 @@ impl Clause {
         self.place.as_ref()
     }
 
-    /// Returns whether the communicator is one of those that it is about, in a profile with these families.
+    /// Returns whether the communicator is one of those that it is about, in a profile with these
+    /// families.
     pub fn takes_comm<'f>(&self, comm: &str, families: impl FnOnce() -> &'f FamilyMembers) -> bool {
         self.comm.as_ref().is_none_or(|pattern| pattern.takes(comm, None, families))
     }
 
-    /// Returns whether the number found says nothing, since the profile lacks what the clause names: a limit on nothing holds
-    /// always. That there are no such communicators, or calls, is an expectation of its own: `= 0`.
+    /// Returns whether the number found says nothing, since the profile lacks what the clause
+    /// names: a limit on nothing holds always. That there are no such communicators, or calls, is
+    /// an expectation of its own: `= 0`.
     pub fn is_void(&self, missing: Missing, found: f64) -> bool {
         let is_limit = self.relation == Relation::AtMost;
         match missing {

@@ -148,12 +148,13 @@ impl<'v> Facts<'v> {
         }
     }
 
-    /// The calls that may be at the place that a clause names, or elsewhere: the profile does not say.
+    /// The calls that may be at the place that a clause names, or elsewhere: the profile does not
+    /// say.
     fn unplaced(&self, clause: &Clause) -> Unplaced {
         let mut unplaced = Unplaced::default();
         let Some(glob) = clause.place() else { return unplaced };
-        // A place whose lines are known calls what is known to be called there: another operation of a library without lines says
-        // nothing against it.
+        // A place whose lines are known calls what is known to be called there: another operation
+        // of a library without lines says nothing against it.
         let there: BTreeSet<&str> = self.places_of(clause).map(|sum| sum.call.as_str()).collect();
         let may_be_there = |sum: &&PlaceSum| {
             clause.takes_call(&sum.call) && (there.is_empty() || there.contains(&*sum.call))
@@ -318,8 +319,8 @@ fn judge(clause: &Clause, found: Option<f64>, missing: Option<Missing>) -> Verdi
     }
 }
 
-/// The verdict over all runs, what was found, and what is missing where the clause does not hold: of what is measured by the median,
-/// else the worst of the runs.
+/// The verdict over all runs, what was found, and what is missing where the clause does not hold:
+/// of what is measured by the median, else the worst of the runs.
 fn judge_all(clause: &Clause, facts: &[Facts<'_>]) -> (Verdict, Value, Option<Missing>) {
     let values: Vec<Option<f64>> = facts.iter().map(|facts| facts.value(clause)).collect();
     let missing: Vec<Option<Missing>> = facts.iter().map(|facts| facts.missing(clause)).collect();
@@ -381,13 +382,15 @@ fn read(path: &Path) -> Result<Vec<(u64, Clause)>> {
 
 /// The factor by which imbalance may exceed that of this run.
 const IMBALANCE_ROOM: f64 = 1.5;
-/// The imbalance of an operation with less time on its slowest rank has no line: whether a rank lacks a core for a moment decides on it.
+/// The imbalance of an operation with less time on its slowest rank has no line: whether a rank
+/// lacks a core for a moment decides on it.
 const LEAST_TIME_OF_IMBALANCE_S: f64 = 1.0;
 
-/// Lines are about operations and communicators with this share of the calls, the bytes or the time in MPI, or more: of
-/// others the number says little, and the file stays short.
+/// Lines are about operations and communicators with this share of the calls, the bytes or the time
+/// in MPI, or more: of others the number says little, and the file stays short.
 const LEAST_SHARE: f64 = 0.05;
-/// The room above the counts of a single run, of which nobody knows how far those of other runs differ.
+/// The room above the counts of a single run, of which nobody knows how far those of other runs
+/// differ.
 const ROOM_OF_ONE_RUN_PERCENT: f64 = 10.0;
 
 /// Writes the limits that all runs keep.
@@ -447,7 +450,8 @@ fn heading(path: &Path, profiles: &[PathBuf], runs: usize) -> String {
 /// The limits, one a line.
 fn written(all: &[Facts<'_>]) -> String {
     let facts = &all[0];
-    // Like communicators are expected together, so that the file grows neither with the ranks nor with the steps of a loop.
+    // Like communicators are expected together, so that the file grows neither with the ranks nor
+    // with the steps of a loop.
     let unit_of = unit_names(facts);
     let unit = |comm: &str| unit_of.get(comm).cloned().unwrap_or_else(|| comm.to_owned());
     let mut units: Vec<(String, &str)> =
@@ -470,8 +474,8 @@ fn written(all: &[Facts<'_>]) -> String {
     text
 }
 
-/// The shares of the calls, the bytes and the time in MPI that an operation has on a communicator, or all operations; of
-/// the run in which each is the largest.
+/// The shares of the calls, the bytes and the time in MPI that an operation has on a communicator,
+/// or all operations; of the run in which each is the largest.
 fn most_shares(all: &[Facts<'_>], call: Option<&str>, comm: &str) -> [f64; 3] {
     let clause = Clause::of(Metric::Calls, call, Some(comm));
     let sums = |facts: &Facts<'_>, takes: &dyn Fn(&str, &str) -> bool| {
@@ -515,8 +519,8 @@ fn limit_of_imbalance(all: &[Facts<'_>], comm: &str, call: &str) -> Option<Strin
     (can_be_exceeded && is_long && time >= LEAST_SHARE).then(|| format!("{} <= {limit:.1}\n", clause.text))
 }
 
-/// A pattern for each communicator that takes it and those like it: the name of its family, with the size where the name alone would take
-/// others, too.
+/// A pattern for each communicator that takes it and those like it: the name of its family, with
+/// the size where the name alone would take others, too.
 fn unit_names(facts: &Facts<'_>) -> HashMap<String, String> {
     let processes = facts.view.processes();
     let known: BTreeSet<&str> =

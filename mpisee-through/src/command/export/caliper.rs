@@ -1,5 +1,5 @@
-//! Caliper's JSON in its split form, which Hatchet and Thicket read (`from_caliper`): a tree of regions, communicators and operations,
-//! and a row of numbers for each of its nodes and each rank.
+//! Caliper's JSON in its split form, which Hatchet and Thicket read (`from_caliper`): a tree of
+//! regions, communicators and operations, and a row of numbers for each of its nodes and each rank.
 
 use super::two_counts;
 use crate::filter::CallFilter;
@@ -31,7 +31,8 @@ struct Numbers {
     bytes: u64,
 }
 
-/// The program as root, below it its regions, in these the communicators by descent, and the operations on each.
+/// The program as root, below it its regions, in these the communicators by descent, and the
+/// operations on each.
 pub struct CallTree {
     /// Parents come before their children.
     nodes: Vec<Node>,

@@ -54,7 +54,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The communicators, with an edge from the parent of each; of an intercommunicator also from the communicators whose groups it has.
+    /// The communicators, with an edge from the parent of each; of an intercommunicator also from
+    /// the communicators whose groups it has.
     pub fn of_comms(view: &ProfileView) -> Result<Graph> {
         let groups = view.group(&CallFilter::default(), By { comm: true, ..By::default() })?;
         if let Some(error) = groups.cut_off {
@@ -177,7 +178,8 @@ fn rank_node(rank: u32, row: Option<&RankRow>, [sent, received]: [u64; 2]) -> No
     Node { id: rank.to_string(), label, share, attributes }
 }
 
-/// Messages and bytes by sender and receiver: as the sender counted them, or where it has no row in `ranks.csv` the receiver.
+/// Messages and bytes by sender and receiver: as the sender counted them, or where it has no row in
+/// `ranks.csv` the receiver.
 fn pairs(view: &ProfileView, ranks: &[RankRow]) -> Result<BTreeMap<(u32, u32), [u64; 2]>> {
     let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
     let mut pairs: BTreeMap<(u32, u32), [u64; 2]> = BTreeMap::new();

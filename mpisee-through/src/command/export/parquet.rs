@@ -1,6 +1,8 @@
-//! Parquet: every table as a file, whose metadata has the types, units and descriptions of the row types.
+//! Parquet: every table as a file, whose metadata has the types, units and descriptions of the row
+//! types.
 //!
-//! Columns are written by parquet's own interface, without Arrow, which takes three times as long to compile.
+//! Columns are written by parquet's own interface, without Arrow, which takes three times as long
+//! to compile.
 
 use super::two_counts;
 use anyhow::{Context, Result};
@@ -166,7 +168,8 @@ struct Values {
     levels: Option<Vec<i16>>,
 }
 
-/// Values by the type in which Parquet stores them; it has unsigned integers in signed ones of the same bits.
+/// Values by the type in which Parquet stores them; it has unsigned integers in signed ones of the
+/// same bits.
 enum ValuesOf {
     Text(Vec<ByteArray>),
     Int32(Vec<i32>),

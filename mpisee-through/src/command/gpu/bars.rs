@@ -1,4 +1,5 @@
-//! Pictures of the tables of `gpu`: kernels, lines, objects and kinds of access as bars, each divided into its parts.
+//! Pictures of the tables of `gpu`: kernels, lines, objects and kinds of access as bars, each
+//! divided into its parts.
 
 use super::heat::short_ids;
 use super::label::Label;

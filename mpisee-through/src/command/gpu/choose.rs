@@ -72,8 +72,8 @@ impl Choice {
         self.ranks.as_ref().is_none_or(|it| it.contains(rank))
     }
 
-    /// Returns whether what a rank runs is chosen: an instruction by its line, and by that of Python which launched the
-    /// kernel.
+    /// Returns whether what a rank runs is chosen: an instruction by its line, and by that of
+    /// Python which launched the kernel.
     pub fn takes_line(&self, rank: u32, device: &str, kernel: &str, lines: [&str; 2]) -> bool {
         self.takes_rank(rank)
             && self.device.as_ref().is_none_or(|it| it.matches(device))

@@ -1,4 +1,5 @@
-//! `gpu --by copy` and `--by staging`: what the host asked GPUs to copy, set and launch, and which of it was for messages.
+//! `gpu --by copy` and `--by staging`: what the host asked GPUs to copy, set and launch, and which
+//! of it was for messages.
 
 use super::cells::{COUNTED, text};
 use super::{GpuArgs, Of};

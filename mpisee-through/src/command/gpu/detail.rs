@@ -41,7 +41,8 @@ fn columns(by: By) -> usize {
     }
 }
 
-/// Returns whether the kernel is known where this is divided by that: of a kernel, and of its lines.
+/// Returns whether the kernel is known where this is divided by that: of a kernel, and of its
+/// lines.
 pub fn knows_kernel(by: By, part: By) -> bool {
     let has_kernel = |by: By| matches!(by, By::Kernel | By::Line | By::Launch);
     by != part && has_kernel(by) && has_kernel(part)

@@ -1,5 +1,5 @@
-//! `gpu`: all that a profile has of GPUs on a page; and accesses of GPU kernels to memory on other devices, in other ranks and on the
-//! host, in several views.
+//! `gpu`: all that a profile has of GPUs on a page; and accesses of GPU kernels to memory on other
+//! devices, in other ranks and on the host, in several views.
 
 mod address;
 mod annotate;

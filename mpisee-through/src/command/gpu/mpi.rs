@@ -1,4 +1,5 @@
-//! Point-to-point messages of MPI between the same ranks or devices, to compare with the accesses of kernels.
+//! Point-to-point messages of MPI between the same ranks or devices, to compare with the accesses
+//! of kernels.
 
 use super::label::Label;
 use super::rows::Ends;

@@ -19,7 +19,8 @@ fn calls(comms: &CommFilter) -> CallFilter {
     CallFilter::of_calls(comms.clone(), &[Glob::new("nccl*")])
 }
 
-/// Each communicator of NCCL that is chosen, and the communicator of MPI that has the same processes.
+/// Each communicator of NCCL that is chosen, and the communicator of MPI that has the same
+/// processes.
 pub fn comm_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let by = By { comm: true, without_times: true, ..By::default() };
     let groups = view.group(&calls(chosen), by)?;
@@ -53,8 +54,8 @@ pub fn comm_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     Ok(Sheet { name: "nccl", heads, rows: cells.into_iter().map(row).collect() })
 }
 
-/// The communicator of MPI with the same processes, the one with the shortest name. Rows of several communicators have the members of
-/// all: which of them has which is not known.
+/// The communicator of MPI with the same processes, the one with the shortest name. Rows of several
+/// communicators have the members of all: which of them has which is not known.
 fn same_of_mpi<'c>(of_nccl: &CommRow, comms: &'c HashMap<String, CommRow>) -> Option<&'c str> {
     let is_same = |row: &&CommRow| {
         let is_of_mpi = !is_nccl(&row.comm) && !load::is_one_per_process(&row.comm);
@@ -98,9 +99,9 @@ impl Timed {
 
 /// How long the GPU worked on the calls of a communicator, by operation and size.
 ///
-/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes to it. So the rank that comes last to
-/// a call has the shortest one in it. The bandwidth is by the rank with the shortest mean, which is nearest to what the operation itself
-/// takes.
+/// The times are of ranks: a rank's own time ends with the operation, and begins when its GPU comes
+/// to it. So the rank that comes last to a call has the shortest one in it. The bandwidth is by the
+/// rank with the shortest mean, which is nearest to what the operation itself takes.
 pub fn time_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let filter = calls(chosen);
     let mut by_rank: BTreeMap<(String, String, u64, u64), BTreeMap<u32, Timed>> = BTreeMap::new();
@@ -181,7 +182,8 @@ fn cells(call: &str, of: Members, ranks: &BTreeMap<u32, Timed>) -> Vec<Value> {
         let own = ranks.get(&rank).map(per_call);
         own.filter(|&bytes| bytes > 0.0).unwrap_or_else(largest)
     };
-    // The links of the root have all blocks of a gather or scatter; other ranks are done with their own.
+    // The links of the root have all blocks of a gather or scatter; other ranks are done with their
+    // own.
     let basis = if is_of_root(call) { most } else { least };
     let bus = basis.and_then(|(basis_s, rank)| bus_bytes_per_s(call, of.size, block(rank), basis_s));
     vec![

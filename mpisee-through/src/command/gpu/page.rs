@@ -104,7 +104,8 @@ impl Page {
     }
 }
 
-/// Leaves out columns and rows for which a table has no room or no need, and returns a note on rows of each list.
+/// Leaves out columns and rows for which a table has no room or no need, and returns a note on rows
+/// of each list.
 fn cut(sheets: &mut [(&'static str, Sheet)], args: &GpuArgs) -> Vec<String> {
     let most = args.shown.limit(&args.output);
     let is_table = args.output.format() == Format::Table;
@@ -240,10 +241,12 @@ fn link_sheet(links: &[DeviceLinkRow], names: &DeviceNames) -> Sheet {
     Sheet { name: "links", heads: heads.to_vec(), rows: links.iter().map(row).collect() }
 }
 
-/// Calls that moved bytes, by library and memory; no row where all memory is the host's and there is no NCCL.
+/// Calls that moved bytes, by library and memory; no row where all memory is the host's and there
+/// is no NCCL.
 struct Buffers {
     sheet: Sheet,
-    /// Bytes of all calls, in whatever memory, that have no peers in the profile; no collectives where there are no rows.
+    /// Bytes of all calls, in whatever memory, that have no peers in the profile; no collectives
+    /// where there are no rows.
     without_peers: WithoutPeers,
 }
 

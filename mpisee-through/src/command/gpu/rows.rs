@@ -13,7 +13,8 @@ use mpisee_profile::rows::{GpuMemory, GpuRow, GpuTotalRow, PeerDevice, Row};
 pub struct Accessed {
     /// Whose kernels they are, and on which device; unknown where rows are sums over ranks.
     pub rank: Option<(u32, String)>,
-    /// Whose memory it is: a rank, or in sums how far it is; or the kind of memory where that tells more.
+    /// Whose memory it is: a rank, or in sums how far it is; or the kind of memory where that tells
+    /// more.
     pub owner: Label,
     /// Where it is.
     pub peer_device: String,

@@ -1,7 +1,8 @@
-//! Data from one GPU to another, and from and to the host, side by side: who moved how much from where to where.
+//! Data from one GPU to another, and from and to the host, side by side: who moved how much from
+//! where to where.
 //!
-//! The same data can be in several columns, and are not added up: an MPI that takes the memory of GPUs copies by the driver, and
-//! one that does not is given copies of the program's.
+//! The same data can be in several columns, and are not added up: an MPI that takes the memory of
+//! GPUs copies by the driver, and one that does not is given copies of the program's.
 
 use super::rows::Accessed;
 use super::{Chosen, RankDevices, only};
@@ -53,7 +54,8 @@ impl Moved {
     }
 }
 
-/// The ways that the profile has counts of, in the order of the columns: MPI, NCCL, copies and kernels.
+/// The ways that the profile has counts of, in the order of the columns: MPI, NCCL, copies and
+/// kernels.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted([bool; 4]);
 
@@ -83,8 +85,9 @@ pub struct Ways {
 }
 
 impl Ways {
-    /// Adds up a profile with rows of each rank. `has_buffers` says that some buffers of calls are in memory of GPUs, or of calls of NCCL:
-    /// where no rank's GPU is known, as of AMD's, messages may be of any.
+    /// Adds up a profile with rows of each rank. `has_buffers` says that some buffers of calls are
+    /// in memory of GPUs, or of calls of NCCL: where no rank's GPU is known, as of AMD's, messages
+    /// may be of any.
     pub fn of(profile: &Profile, chosen: &Chosen, copies: &[CopyRow], has_buffers: bool) -> Result<Ways> {
         let mut ways = Ways {
             counted: Counted::of(profile),
@@ -93,7 +96,8 @@ impl Ways {
         };
         for row in profile.rows::<PeerRow>()? {
             let row = row?;
-            // A rank whose GPU is not known may have used one: its context can be gone before the driver is asked.
+            // A rank whose GPU is not known may have used one: its context can be gone before the
+            // driver is asked.
             let bytes = if ways.is_of_gpus { row.sent_bytes } else { 0 };
             let ends = [row.rank, row.peer].map(|rank| Gpu::of_process(&chosen.devices, rank));
             ways.add_messages(ends, bytes, Messages::Mpi);
@@ -120,7 +124,8 @@ impl Ways {
             let ends = [&pair.0, &pair.1].map(|end| Value::Text(name(end)));
             let bytes = [moved.mpi, moved.nccl, moved.copied, moved.by_kernels];
             let [mpi, nccl] = self.may_have_moved.each_ref().map(|pairs| pairs.contains(pair));
-            // Nothing is known of a way that was not counted, not even that it moved nothing; nor of messages that may have gone between others.
+            // Nothing is known of a way that was not counted, not even that it moved nothing; nor
+            // of messages that may have gone between others.
             let is_known = |(at, bytes): (usize, u64)| {
                 self.counted.0[at] && (bytes > 0 || ![mpi, nccl, false, false][at])
             };
@@ -130,7 +135,8 @@ impl Ways {
         Sheet { name: "ways", heads: HEADS.to_vec(), rows: pairs.into_iter().map(row).collect() }
     }
 
-    /// A sentence for each reason for which bytes are in no row. Of collectives it is there where there are no rows at all: it says why.
+    /// A sentence for each reason for which bytes are in no row. Of collectives it is there where
+    /// there are no rows at all: it says why.
     pub fn notes(&self, without_peers: WithoutPeers) -> Vec<String> {
         let has_rows = self.moved.values().any(|moved| moved.most() > 0);
         let one_sided = if self.is_of_gpus { without_peers.one_sided } else { 0 };
@@ -239,8 +245,9 @@ impl<'g> Gpu<'g> {
     }
 }
 
-/// Bytes that processes sent with NCCL: a row of the sender, one of the receiver, and how many. The receiver is the process that has the
-/// peer's rank as its own; none where the profile has no row of it, as of a process that was killed.
+/// Bytes that processes sent with NCCL: a row of the sender, one of the receiver, and how many. The
+/// receiver is the process that has the peer's rank as its own; none where the profile has no row
+/// of it, as of a process that was killed.
 fn nccl_messages(rows: &[NcclPeerRow]) -> Vec<(&NcclPeerRow, Option<&NcclPeerRow>, u64)> {
     let of_rank: HashMap<(&str, CommRank), &NcclPeerRow> =
         rows.iter().map(|row| ((row.comm.as_str(), row.rank_in_comm), row)).collect();
@@ -349,7 +356,8 @@ mod tests {
             received_messages: 0,
             received_bytes: 0,
         };
-        // Ranks of NCCL are in the reverse order; the last peer has no row, as of a rank that was killed.
+        // Ranks of NCCL are in the reverse order; the last peer has no row, as of a rank that was
+        // killed.
         let rows = [row(0, 1, 0, 5), row(1, 0, 1, 7), row(1, 0, 4, 900)];
         let found = nccl_messages(&rows);
         let found: Vec<_> =

@@ -1,7 +1,8 @@
 //! The database of the C++ mpisee (github.com/variemai/mpisee), as its version 4.1 writes it.
 //!
-//! `metadata` has facts by name, `mappings` and `exectimes` the host and the wall time by rank, `comms` and `operations` names, and `data` a row for each rank,
-//! communicator, operation and range of sizes.
+//! `metadata` has facts by name, `mappings` and `exectimes` the host and the wall time by rank,
+//! `comms` and `operations` names, and `data` a row for each rank, communicator, operation and
+//! range of sizes.
 
 use super::{CallSums, Calls, Tables, run_of, seconds, within_run};
 use anyhow::{Context, Result, anyhow, bail};
@@ -195,7 +196,8 @@ fn add(calls: &mut CallSums, comm: &str, data: &Data, wall_s: f64) -> Result<()>
     calls.add(comm, data.rank, &operation(&data.operation), sizes(data), &more)
 }
 
-/// `2026-11-25T00:22:31`, in the zone of the machine, from what C's `ctime` writes: `Wed Nov 25 00:22:31 2026`.
+/// `2026-11-25T00:22:31`, in the zone of the machine, from what C's `ctime` writes: `Wed Nov 25
+/// 00:22:31 2026`.
 fn local_time(text: &str) -> Option<String> {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -214,8 +216,8 @@ fn operation(name: &str) -> String {
         .unwrap_or_else(|| format!("MPI_{name}"))
 }
 
-/// The sizes of messages. There they are from the smallest up to below the largest, the last up to that of an `int`, and those of operations with a count for
-/// each member are not told apart.
+/// The sizes of messages. There they are from the smallest up to below the largest, the last up to
+/// that of an `int`, and those of operations with a count for each member are not told apart.
 fn sizes(data: &Data) -> [u64; 2] {
     const OF_EACH_MEMBER: [&str; 5] = ["gatherv", "scatterv", "alltoallv", "alltoallw", "reduce_scatter"];
     let [least, most] = data.sizes;

@@ -201,7 +201,8 @@ fn whole(value: f64, what: &str) -> Result<u64> {
     bail!("{what} has {value} where a number of calls or bytes should be")
 }
 
-/// An error if calls took longer than the rank ran: one of them, or all of them in as many threads as no machine has.
+/// An error if calls took longer than the rank ran: one of them, or all of them in as many threads
+/// as no machine has.
 fn within_run(more: &Calls, wall_s: f64, what: &str) -> Result<()> {
     /// Reports round to three digits, and clocks differ.
     const ROUNDING: f64 = 1.01;

@@ -1,6 +1,8 @@
-//! The report of mpiP (github.com/LLNL/mpiP), as its version 3.5 writes it: lines of facts, then sections with tables.
+//! The report of mpiP (github.com/LLNL/mpiP), as its version 3.5 writes it: lines of facts, then
+//! sections with tables.
 //!
-//! Sections of all call sites have a row for each operation, call site and rank. Numbers have three or four digits.
+//! Sections of all call sites have a row for each operation, call site and rank. Numbers have three
+//! or four digits.
 
 mod left_out;
 
@@ -325,8 +327,8 @@ fn rank_rows(lines: &[&str], hosts: &[String]) -> Result<Vec<RankRow>> {
     Ok(rows)
 }
 
-/// The size classes from the smallest to the largest message, and the bytes. mpiP has neither of receives, nor of `MPI_Alltoallv` and its like; other
-/// calls that have none move no data.
+/// The size classes from the smallest to the largest message, and the bytes. mpiP has neither of
+/// receives, nor of `MPI_Alltoallv` and its like; other calls that have none move no data.
 fn sizes_of(call: &str, sizes: Option<&Sizes>) -> ([u64; 2], u64) {
     let kind = Operation::from_name(call).map(Operation::kind);
     let has_data = !call.to_lowercase().contains("barrier");

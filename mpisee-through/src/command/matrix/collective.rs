@@ -1,7 +1,8 @@
-//! Collectives as traffic between ranks: who sends to whom by what the operation means, whatever the algorithm.
+//! Collectives as traffic between ranks: who sends to whom by what the operation means, whatever
+//! the algorithm.
 //!
-//! The bytes are those of the profile (docs/explanation/bytes-and-times.md), divided among the ranks that they go to or come from, so that they
-//! add up to what the communicators have.
+//! The bytes are those of the profile (docs/explanation/bytes-and-times.md), divided among the
+//! ranks that they go to or come from, so that they add up to what the communicators have.
 
 use super::cart::Cart;
 use mpisee_profile::comm_name::is_one_per_process;
@@ -52,8 +53,9 @@ pub struct LeftOut<'g> {
     pub calls: BTreeSet<&'g str>,
 }
 
-/// Divides the bytes among pairs of ranks, for `add` with sender, receiver and bytes. `are_all_recorded` says whether every
-/// member recorded all its calls, which is needed to tell roots by what they did not get.
+/// Divides the bytes among pairs of ranks, for `add` with sender, receiver and bytes.
+/// `are_all_recorded` says whether every member recorded all its calls, which is needed to tell
+/// roots by what they did not get.
 pub fn place<'g>(
     recorded: &Recorded<'g>,
     row_of: impl Fn(&str) -> Option<&'g CommRow>,
@@ -76,7 +78,8 @@ pub fn place<'g>(
     left_out
 }
 
-/// Divides the bytes of an operation, or adds nothing if the profile does not have who sends to whom.
+/// Divides the bytes of an operation, or adds nothing if the profile does not have who sends to
+/// whom.
 fn divide(
     row: &CommRow,
     call: &str,
@@ -174,8 +177,8 @@ fn to_neighbours(
     Some(())
 }
 
-/// The members twice, or those of the two groups of an intercommunicator; none if the row does not list each member of one
-/// communicator.
+/// The members twice, or those of the two groups of an intercommunicator; none if the row does not
+/// list each member of one communicator.
 fn groups(row: &CommRow) -> Option<[Vec<u32>; 2]> {
     let members = &row.members;
     if members.has_elided() || members.outsiders() > 0 || members.len() != u64::from(row.size) {

@@ -5,8 +5,8 @@ use crate::axis::Axis;
 use crate::picture::{self, Field, Panel, Picture};
 use crate::units::{count, human_bytes};
 
-/// A field for each pair between which there is something; its numbers show under the pointer in SVG. `beside` is said of
-/// what is not in it.
+/// A field for each pair between which there is something; its numbers show under the pointer in
+/// SVG. `beside` is said of what is not in it.
 pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of, beside: &str) -> Picture {
     let mut all = Traffic::default();
     pairs.iter().for_each(|&(_, traffic)| all.add(traffic));

@@ -31,7 +31,8 @@ pub fn text(view: &ProfileView, sites: &mut Sites, filter: &CallFilter, sums: &[
     if let Some(error) = groups.cut_off.take() {
         return Err(error.into());
     }
-    // A site beyond the limit has paths, and its calls are on the row without site, which therefore comes last.
+    // A site beyond the limit has paths, and its calls are on the row without site, which therefore
+    // comes last.
     let mut not_at_their_site: BTreeMap<&str, u128> = BTreeMap::new();
     let (with_site, without): (Vec<_>, Vec<_>) =
         groups.cells.iter().partition(|(key, _)| groups.site(key).is_some());

@@ -238,7 +238,8 @@ fn on_paths(sums: Vec<PathSum>, sites: &mut Sites) -> Vec<OnPath> {
     paths
 }
 
-/// The functions of a path from the outermost on, which is `main` where that is on it; else what the C library calls.
+/// The functions of a path from the outermost on, which is `main` where that is on it; else what
+/// the C library calls.
 fn frames(path: PathId, sites: &mut Sites) -> Vec<SiteFrame> {
     let mut frames = Vec::new();
     let mut has_main = false;
@@ -271,8 +272,8 @@ const NOT_KEPT: &str = "(outer functions not kept)";
 /// Return addresses in MPI's bindings at most, which the recorder has taken off a path.
 const MOST_IN_BINDINGS: usize = 4;
 
-/// Returns whether a stack may have been deeper: it has as many return addresses as are kept, or lines of Python without its
-/// outermost function.
+/// Returns whether a stack may have been deeper: it has as many return addresses as are kept, or
+/// lines of Python without its outermost function.
 fn is_cut_off(addresses: usize, lines: usize, outermost: Option<&SiteFrame>) -> bool {
     match lines {
         0 => addresses + MOST_IN_BINDINGS >= MOST_PATH_FRAMES,
@@ -280,8 +281,8 @@ fn is_cut_off(addresses: usize, lines: usize, outermost: Option<&SiteFrame>) -> 
     }
 }
 
-/// Ends functions from the innermost on, without `main`, before those that start the program or a thread. Where these are not on a stack
-/// that is cut off, others are missing.
+/// Ends functions from the innermost on, without `main`, before those that start the program or a
+/// thread. Where these are not on a stack that is cut off, others are missing.
 fn end(frames: &mut Vec<SiteFrame>, is_cut_off: bool) {
     let kept = without_start(frames);
     if kept < frames.len() {
@@ -294,7 +295,8 @@ fn end(frames: &mut Vec<SiteFrame>, is_cut_off: bool) {
 /// The functions of the C library, and `_start`, below which that calls `main`.
 const MOST_OF_START: usize = 4;
 
-/// The number of functions up to those that start the program, or a thread, of functions from the innermost on.
+/// The number of functions up to those that start the program, or a thread, of functions from the
+/// innermost on.
 fn without_start(frames: &[SiteFrame]) -> usize {
     let first = frames.len().saturating_sub(MOST_OF_START).max(1);
     let is_start = |frame: &SiteFrame| frame.module.starts_with("libc.so") || frame.function == "_start";

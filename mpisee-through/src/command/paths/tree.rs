@@ -37,7 +37,8 @@ impl Node {
     }
 }
 
-/// The tree, most time first: the first paths of all, each function with the time of all paths through it.
+/// The tree, most time first: the first paths of all, each function with the time of all paths
+/// through it.
 pub fn sheet(paths: &[OnPath], shown: usize, times: Times) -> Sheet {
     let mut root = Node::default();
     for (number, of) in paths.iter().enumerate() {

@@ -87,7 +87,8 @@ pub fn run(args: &RecordArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Marks the ranks until all have switched, or that time has passed; returns how far each of them is.
+/// Marks the ranks until all have switched, or that time has passed; returns how far each of them
+/// is.
 fn wait(ranks: &mut [Asked], most: Duration) -> BTreeMap<WorldRank, State> {
     const PAUSE: Duration = Duration::from_millis(20);
     let begin = Instant::now();
@@ -127,7 +128,8 @@ fn late(request: SwitchRequest, states: &BTreeMap<WorldRank, State>) -> Vec<Stri
 }
 
 fn reason(request: SwitchRequest, state: &State) -> Option<String> {
-    // While recording is off, calls that are only counted, such as probes, are made without a look at anything.
+    // While recording is off, calls that are only counted, such as probes, are made without a look
+    // at anything.
     let next = if request.on { "next call on a communicator" } else { "next MPI call" };
     Some(match state {
         State::Switched => return None,

@@ -1,4 +1,5 @@
-//! The places in the program that call MPI, and the call paths that lead there, by family of communicators.
+//! The places in the program that call MPI, and the call paths that lead there, by family of
+//! communicators.
 
 use super::columns::Table;
 use super::places::{FamilyNumbers, Numbered};

@@ -1,4 +1,5 @@
-//! Tables of the report, column by column: small in the file, and as the commands write them in JSON.
+//! Tables of the report, column by column: small in the file, and as the commands write them in
+//! JSON.
 
 use crate::sheet::Sheet;
 use serde::Serialize;

@@ -108,7 +108,8 @@ fn shortened(members: String) -> String {
     }
 }
 
-/// A grid of processes: a communicator with a Cartesian topology whose ranks are in the order of their ranks in the world.
+/// A grid of processes: a communicator with a Cartesian topology whose ranks are in the order of
+/// their ranks in the world.
 #[derive(Debug, Serialize)]
 pub struct Grid {
     /// The name of the communicator.

@@ -91,8 +91,8 @@ struct Advice {
     comms: Vec<Option<u32>>,
 }
 
-/// The data of single ranks; offsets take its place in a profile with sums over ranks. Processes without MPI have no messages and collectives of
-/// it.
+/// The data of single ranks; offsets take its place in a profile with sums over ranks. Processes
+/// without MPI have no messages and collectives of it.
 #[derive(Default, Serialize)]
 struct ByRank {
     rank_times: Option<RankTimes>,

@@ -76,7 +76,8 @@ pub struct ReportArgs {
 /// The file name that stands for standard output.
 const STDOUT: &str = "-";
 
-/// Runs the command. A table that breaks off is in the report of a run as far as it goes, and an error after that.
+/// Runs the command. A table that breaks off is in the report of a run as far as it goes, and an
+/// error after that.
 pub fn run(args: &ReportArgs) -> Result<Outcome> {
     match (&args.history, &args.profiles[..], &args.after[..]) {
         (Some(folder), ..) => write_history(args, folder),
@@ -143,8 +144,8 @@ fn write(args: &ReportArgs, page: &[u8]) -> Result<()> {
     }
 }
 
-/// The file in the current folder: `app.html` of `app.mpisee`, `app-runs.html` of a folder `app.runs`, `a-b.html` of two paths or sets,
-/// `runs.html` of more.
+/// The file in the current folder: `app.html` of `app.mpisee`, `app-runs.html` of a folder
+/// `app.runs`, `a-b.html` of two paths or sets, `runs.html` of more.
 fn default_name(profiles: &[PathBuf], after: &[PathBuf]) -> Result<PathBuf> {
     let name = match (profiles, after) {
         ([only], []) if profile_folders::is_folder(only) => format!("{}-runs", stem(only)?),

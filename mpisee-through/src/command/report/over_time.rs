@@ -16,7 +16,8 @@ use serde::Serialize;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Parts of the time at most: more than pixels of most charts, and few enough that long runs do not make large reports.
+/// Parts of the time at most: more than pixels of most charts, and few enough that long runs do not
+/// make large reports.
 const MOST_BINS: usize = 512;
 /// Families of communicators at most; the rest is one.
 const MOST_FAMILIES: usize = 16;

@@ -29,7 +29,8 @@ pub fn page<D: Serialize>(data: &D, programs: &str) -> Result<Vec<u8>> {
     Ok(filled(TEMPLATE, &parts).into_bytes())
 }
 
-/// The template with its marks, which come in this order, replaced; what takes their place is not searched for marks.
+/// The template with its marks, which come in this order, replaced; what takes their place is not
+/// searched for marks.
 fn filled(template: &str, parts: &[(&str, String)]) -> String {
     let mut page =
         String::with_capacity(parts.iter().map(|(_, part)| part.len()).sum::<usize>() + template.len());

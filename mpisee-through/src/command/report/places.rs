@@ -55,7 +55,8 @@ impl RankAxis {
     }
 }
 
-/// Families by the names of their members. A communicator that `comms.csv` lacks is appended at its first use.
+/// Families by the names of their members. A communicator that `comms.csv` lacks is appended at its
+/// first use.
 pub struct FamilyNumbers<'a> {
     of_comm: HashMap<String, u32>,
     /// The families in the order of their numbers; none for a communicator that `comms.csv` lacks.

@@ -1,4 +1,5 @@
-//! The contents of a report of several runs: what `diff` says of two sets of them, and `runs` of all.
+//! The contents of a report of several runs: what `diff` says of two sets of them, and `runs` of
+//! all.
 
 use super::arguments::arguments;
 use super::columns::Table;
@@ -59,7 +60,8 @@ pub struct Several {
     without_comparison: Option<String>,
     /// The histories of a folder of entries.
     history: Option<HistoryOutline>,
-    /// The sentences of `runs`: of all, or of each set where both have one command and look like repetitions of each other.
+    /// The sentences of `runs`: of all, or of each set where both have one command and look like
+    /// repetitions of each other.
     groups: Vec<Group>,
     /// Why a chart has nothing, by its name.
     missing: BTreeMap<&'static str, String>,
@@ -128,12 +130,14 @@ impl Several {
             None => (None, None),
             Some(sets) => match Comparison::of(sets, &mut missing) {
                 Ok(comparison) => (Some(comparison), None),
-                // Sets that do not repeat one command each are a series, or nothing; what cannot be read is an error below.
+                // Sets that do not repeat one command each are a series, or nothing; what cannot be
+                // read is an error below.
                 Err(why) => (None, Some(format!("{why}."))),
             },
         };
         let whole = Group::of("", &all)?;
-        // Of builds or inputs a profile says nothing: runs of two sets that are compared do not repeat each other.
+        // Of builds or inputs a profile says nothing: runs of two sets that are compared do not
+        // repeat each other.
         let groups = match named.sets() {
             Some([before, after]) if comparison.is_some() && whole.outline.settings() == 1 => {
                 vec![Group::of("A", before)?, Group::of("B", after)?]

@@ -1,4 +1,5 @@
-//! Who sends to whom, by family of communicators: messages, and collectives by what each operation means.
+//! Who sends to whom, by family of communicators: messages, and collectives by what each operation
+//! means.
 
 use super::places::{FamilyNumbers, RankAxis};
 use crate::command::matrix::collective::{self, LeftOut, Recorded};
@@ -13,7 +14,8 @@ use mpisee_profile::rows::OffsetRow;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pairs of fields at most, of messages and of collectives each; where there are more, fields are joined.
+/// Pairs of fields at most, of messages and of collectives each; where there are more, fields are
+/// joined.
 const MOST_PAIRS: usize = 250_000;
 /// Pairs of ranks among which the bytes of collectives are divided, at most.
 const MOST_DIVIDED: u64 = 50_000_000;
@@ -171,7 +173,8 @@ fn place<'g>(
     )
 }
 
-/// Messages by the distance from sender to receiver, column by column: what sums over ranks have of them.
+/// Messages by the distance from sender to receiver, column by column: what sums over ranks have of
+/// them.
 #[derive(Debug, Default, Serialize)]
 pub struct Offsets {
     comm: Vec<u32>,

@@ -143,7 +143,8 @@ impl<'s> Growing<'s> {
         self.parts.iter().any(|part| part.growth[0].is_some())
     }
 
-    /// The time of all parts, over all ranks, at four times the largest setting. Errors of parts are taken to be independent.
+    /// The time of all parts, over all ranks, at four times the largest setting. Errors of parts
+    /// are taken to be independent.
     fn whole(&self) -> Prediction {
         let times: Vec<Prediction> = self.parts.iter().filter_map(|part| part.time_at(self.beyond)).collect();
         let value: f64 = times.iter().map(|there| there.value).sum();
@@ -169,7 +170,8 @@ impl<'s> Growing<'s> {
         self.beyond
     }
 
-    /// The share of a part there, and where it would be if this part alone were at the ends of its interval.
+    /// The share of a part there, and where it would be if this part alone were at the ends of its
+    /// interval.
     fn share_beyond(&self, part: &PartGrowth) -> Option<Prediction> {
         let there = part.time_at(self.beyond)?;
         let all: f64 =
@@ -240,7 +242,8 @@ impl<'s> Growing<'s> {
         self.parts.len()
     }
 
-    /// Sentences, one a line: which operations will dominate, and how far the models are to be trusted.
+    /// Sentences, one a line: which operations will dominate, and how far the models are to be
+    /// trusted.
     pub fn sentences(&self) -> String {
         if !self.has_models() {
             return "Growth is fitted to three settings or more, from 1 on, because every model fits two.\n"

@@ -85,7 +85,8 @@ pub struct RunsArgs {
 /// The tables, as programs get them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Table {
-    /// A row for each setting: run times, speedup, efficiencies; with --history, for each number of each entry
+    /// A row for each setting: run times, speedup, efficiencies; with --history, for each number of
+    /// each entry
     Points,
     /// A row for each operation on a family of communicators in repeated runs: spread, correlation
     Variation,

@@ -1,4 +1,5 @@
-//! The report's parts for several runs beside the tables: titles, sentences, and the numbers of single runs.
+//! The report's parts for several runs beside the tables: titles, sentences, and the numbers of
+//! single runs.
 
 use super::Comparison;
 use super::settings::Axis;

@@ -31,7 +31,8 @@ impl Measured {
 #[derive(Clone, Copy, Debug, Default)]
 struct Scaled {
     speedup: Option<f64>,
-    /// The speedup by what it would be if time went down as ranks go up; of weak scaling, the first time by this one.
+    /// The speedup by what it would be if time went down as ranks go up; of weak scaling, the first
+    /// time by this one.
     efficiency: Option<f64>,
     /// Of the useful time, summed over ranks, that of the first setting by this one; of weak
     /// scaling by rank.

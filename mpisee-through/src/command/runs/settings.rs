@@ -5,7 +5,8 @@ use crate::run_set::command_text;
 use crate::units::count;
 use std::collections::BTreeMap;
 
-/// Runs of one command on as many ranks and nodes with one MPI library: repetitions, by the time when they began.
+/// Runs of one command on as many ranks and nodes with one MPI library: repetitions, by the time
+/// when they began.
 pub struct Setting {
     pub runs: Vec<Run>,
 }
@@ -58,8 +59,8 @@ pub fn settings(runs: Vec<Run>) -> Vec<Setting> {
 pub enum Axis {
     /// The number of ranks, and nothing else: strong scaling.
     Ranks,
-    /// The number of ranks, and a number of the command line with it, by its name: weak scaling, if that is the size of the
-    /// problem.
+    /// The number of ranks, and a number of the command line with it, by its name: weak scaling, if
+    /// that is the size of the problem.
     RanksAnd(String),
     /// A number of the command line, by its name.
     Parameter(String),

@@ -1,4 +1,5 @@
-//! A run as it is compared with others: its time, divided among the operations of each family of communicators.
+//! A run as it is compared with others: its time, divided among the operations of each family of
+//! communicators.
 
 use crate::command::efficiency::Efficiency;
 use crate::cores;
@@ -15,7 +16,8 @@ use mpisee_profile::operation::is_nccl;
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// An operation on a family of communicators; or a time that is in no operation, as a family without operation.
+/// An operation on a family of communicators; or a time that is in no operation, as a family
+/// without operation.
 pub type Part = (String, String);
 
 /// The time that ranks spend outside of MPI, and in no call of NCCL.
@@ -145,9 +147,9 @@ fn parts(view: &ProfileView, efficiency: &Efficiency) -> Result<BTreeMap<Part, S
     Ok(parts)
 }
 
-/// For each communicator the name of its family, which runs with other numbers of ranks have as well: without sizes, and with `*`
-/// for each number that depends on ranks. Those of NCCL that are made of ids differ in nothing else: their size tells them apart from
-/// the one of all ranks.
+/// For each communicator the name of its family, which runs with other numbers of ranks have as
+/// well: without sizes, and with `*` for each number that depends on ranks. Those of NCCL that are
+/// made of ids differ in nothing else: their size tells them apart from the one of all ranks.
 fn names(view: &ProfileView) -> HashMap<String, String> {
     let mut names = HashMap::new();
     for family in family_rows::of_table(view, |_| true, true) {

@@ -1,4 +1,5 @@
-//! Runs that repeat each other: how far they differ, which stand out, and which time goes with the run time.
+//! Runs that repeat each other: how far they differ, which stand out, and which time goes with the
+//! run time.
 
 use super::settings::Setting;
 use super::sums::{Part, Run, Sums};
@@ -122,7 +123,8 @@ impl<'s> Variation<'s> {
         self.setting
     }
 
-    /// Family, operation, and by run the time by rank, of the parts that explain most of the differences.
+    /// Family, operation, and by run the time by rank, of the parts that explain most of the
+    /// differences.
     pub fn times_of_parts(&self, most: usize) -> Vec<(&Part, Vec<f64>)> {
         let times = |part: &'_ PartVariation| self.setting.each(|run| run.time_per_rank_s(&part.part));
         self.parts.iter().take(most).map(|part| (&part.part, times(part))).collect()
@@ -216,7 +218,8 @@ impl<'s> Variation<'s> {
         Sheet { name: "variation", heads: heads.to_vec(), rows: self.parts.iter().map(row).collect() }
     }
 
-    /// Closing sentences: how far correlations of so few runs can be trusted, and which counts differ between runs.
+    /// Closing sentences: how far correlations of so few runs can be trusted, and which counts
+    /// differ between runs.
     pub fn closing(&self) -> String {
         let mut text = String::new();
         let runs = self.setting.runs.len();
@@ -252,7 +255,8 @@ impl<'s> Variation<'s> {
     }
 }
 
-/// The parts of all settings that were repeated, for programs. `variations` come with the numbers of their settings.
+/// The parts of all settings that were repeated, for programs. `variations` come with the numbers
+/// of their settings.
 pub fn exact_sheet(variations: &[(usize, Variation<'_>)]) -> Sheet {
     let mut rows = Vec::new();
     for (number, variation) in variations {

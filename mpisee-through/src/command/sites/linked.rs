@@ -1,13 +1,16 @@
-//! A note on libraries that are linked into the program: libraries that call MPI are known by their files, and these have none.
+//! A note on libraries that are linked into the program: libraries that call MPI are known by their
+//! files, and these have none.
 
 use crate::sites::{How, PlaceSum};
 use std::collections::BTreeMap;
 
-/// How functions of libraries begin that communicate for programs, and are linked statically at times: h5pcc does it by default.
+/// How functions of libraries begin that communicate for programs, and are linked statically at
+/// times: h5pcc does it by default.
 const PREFIXES: [&str; 9] =
     ["H5", "nc_", "NC4_", "ncmpi", "adios2::", "Petsc", "hypre_", "HYPRE_", "fftw_mpi_"];
 
-/// Names a pattern for each library that seems to make calls of these places, and one of its functions.
+/// Names a pattern for each library that seems to make calls of these places, and one of its
+/// functions.
 pub fn note(sums: &[PlaceSum]) -> Option<String> {
     let mut found: BTreeMap<&str, (&str, &str)> = BTreeMap::new();
     for sum in sums {

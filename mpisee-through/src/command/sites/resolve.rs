@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use mpisee_profile::rows::{Row, SiteRow};
 use mpisee_profile::writer::to_csv;
 
-/// Writes what is known of each site, in a new file in place of the old one, and says how many that are.
+/// Writes what is known of each site, in a new file in place of the old one, and says how many that
+/// are.
 pub fn write(view: &ProfileView, sites: &mut Sites) -> Result<String> {
     let mut rows: Vec<SiteRow> = load::all(view.profile())?;
     for row in &mut rows {

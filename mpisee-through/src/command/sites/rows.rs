@@ -57,7 +57,8 @@ const FURTHER: [Head; 11] = [
     sheet::fixed("sites", "Sites"),
 ];
 
-/// The columns of a table, or all. Without MPI bytes say more than times, which are the host's alone.
+/// The columns of a table, or all. Without MPI bytes say more than times, which are the host's
+/// alone.
 pub fn heads(is_table: bool, is_of_mpi: bool) -> Vec<Head> {
     let further: &[Head] = if is_table { &[] } else { &FURTHER };
     let mut heads: Vec<Head> = HEADS.iter().chain(further).copied().collect();

@@ -1,7 +1,7 @@
 //! The part of a place's time that is waiting, where that follows from what `waits` measures.
 //!
-//! Waiting is measured of an operation on a communicator, whichever place calls it. Only where one place makes all of these
-//! calls is it the place's.
+//! Waiting is measured of an operation on a communicator, whichever place calls it. Only where one
+//! place makes all of these calls is it the place's.
 
 use crate::filter::CallFilter;
 use crate::sites::{PlaceSum, PlaceSums};

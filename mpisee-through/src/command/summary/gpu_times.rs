@@ -10,7 +10,8 @@ use std::collections::HashMap;
 /// How long GPUs worked; nothing of a profile without such times.
 #[derive(Debug, Default)]
 pub struct GpuTimes {
-    /// Seconds over all ranks, by communicator and operation. Of a process with several GPUs it is their mean.
+    /// Seconds over all ranks, by communicator and operation. Of a process with several GPUs it is
+    /// their mean.
     seconds: HashMap<String, HashMap<String, f64>>,
     /// Calls that were timed, and those that were not.
     calls: [u64; 2],

@@ -116,7 +116,8 @@ struct Summary<'a> {
     next: String,
 }
 
-/// Runs the command. A profile that breaks off is shown as far as it goes, and is an error after that.
+/// Runs the command. A profile that breaks off is shown as far as it goes, and is an error after
+/// that.
 pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
     let with_families = args.families.are_on(&args.output);
@@ -157,7 +158,8 @@ pub fn run(args: &SummaryArgs) -> Result<Outcome> {
     }
 }
 
-/// The first finding. Larger profiles take longer to judge than to sum up, and those that break off have no findings.
+/// The first finding. Larger profiles take longer to judge than to sum up, and those that break off
+/// have no findings.
 fn first_finding(args: &SummaryArgs, view: &ProfileView) -> Option<String> {
     const MOST_BYTES: u64 = 64 << 20;
     let is_wanted = args.output.format() == Format::Table && !args.filter.is_on();

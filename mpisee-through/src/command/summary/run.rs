@@ -31,7 +31,8 @@ pub struct RunSummary<'a> {
     nodes: u32,
     /// The job of a batch system.
     job: Option<&'a str>,
-    /// On how many kernels were launched; none where kernels were not traced, and in profiles of sums.
+    /// On how many kernels were launched; none where kernels were not traced, and in profiles of
+    /// sums.
     gpus: Option<NonZero<usize>>,
     start: &'a str,
     end: &'a str,
@@ -45,14 +46,16 @@ pub struct RunSummary<'a> {
     mpi_s: f64,
     /// MPI time of all ranks by wall time of all ranks, from 0 to 1.
     mpi_share_of_wall: Option<f64>,
-    /// MPI time of all ranks by the time of the run, as [`advise`](crate::command::advise) has it, from 0 to 1.
+    /// MPI time of all ranks by the time of the run, as [`advise`](crate::command::advise) has it,
+    /// from 0 to 1.
     mpi_share_of_run: Option<f64>,
-    /// The ranks that were ready to run and had no core, with the part of their time, in a sentence.
+    /// The ranks that were ready to run and had no core, with the part of their time, in a
+    /// sentence.
     no_core: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cores_note: Option<String>,
-    /// The time of the profiler: seconds, mean over ranks, with the range in which it lies if calls were measured; by the ranks' wall
-    /// time; and in nanoseconds per simple call in a loop.
+    /// The time of the profiler: seconds, mean over ranks, with the range in which it lies if calls
+    /// were measured; by the ranks' wall time; and in nanoseconds per simple call in a loop.
     profiler_mean_s: f64,
     profiler_mean_range_s: Option<[f64; 2]>,
     /// Calls of which the overhead was measured.
@@ -295,7 +298,8 @@ impl<'a> RunSummary<'a> {
     }
 }
 
-/// `Recording was switched from outside: off after 12.3 s, for 600 s; on after 612 s, until the end.` Of many times the first are shown.
+/// `Recording was switched from outside: off after 12.3 s, for 600 s; on after 612 s, until the
+/// end.` Of many times the first are shown.
 fn switched(switches: &[SwitchInfo], ranks: u32) -> Option<String> {
     const MOST: usize = 4;
     let part = |(at, switch): (usize, &SwitchInfo)| {

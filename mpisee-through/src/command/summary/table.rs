@@ -92,7 +92,8 @@ fn closing(summary: &Summary) -> Vec<String> {
     sentences
 }
 
-/// The time of communicators that are left out: that in MPI with its share, and that of NCCL's calls, which have none.
+/// The time of communicators that are left out: that in MPI with its share, and that of NCCL's
+/// calls, which have none.
 fn left_out_time(summary: &Summary) -> String {
     let sum_s = |of_nccl: bool| {
         let taken = summary.left_out.iter().filter(|comm| is_nccl(&comm.comm) == of_nccl);
@@ -115,7 +116,8 @@ enum Line {
     Operation,
 }
 
-/// The communicators with their operations, and the headings of columns that are hidden; none without communicators.
+/// The communicators with their operations, and the headings of columns that are hidden; none
+/// without communicators.
 fn comms_table(summary: &Summary, page: Page) -> Option<(String, Vec<&'static str>)> {
     if summary.comms.is_empty() && summary.left_out.is_empty() {
         return None;

@@ -1,4 +1,5 @@
-//! Golden files of a made-up time line of two nodes: three phases of ten seconds, of which the agent of one node saw the first as a whole.
+//! Golden files of a made-up time line of two nodes: three phases of ten seconds, of which the
+//! agent of one node saw the first as a whole.
 
 use super::{Table, answer, image, text};
 use crate::output::{self, Page};

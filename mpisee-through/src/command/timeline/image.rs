@@ -1,4 +1,5 @@
-//! A time line as a picture: the time of ranks by operation, the data that they move, and the network.
+//! A time line as a picture: the time of ranks by operation, the data that they move, and the
+//! network.
 
 use super::text::words;
 use crate::picture::{Anchor, CATEGORIES, Colour, INK, LINE, MUTED, OTHERS, Picture, Shape, Text, width};

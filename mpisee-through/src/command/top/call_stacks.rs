@@ -48,7 +48,8 @@ pub struct ProcessStacks {
     pub asleep: Option<ProgramStack>,
     /// Why some are not known, or not resolved.
     pub problems: BTreeSet<String>,
-    /// The operation that the process called most since the last look; `None` at the first one, and if it made no call.
+    /// The operation that the process called most since the last look; `None` at the first one, and
+    /// if it made no call.
     pub most_called: Option<MostCalled>,
 }
 
@@ -64,7 +65,8 @@ pub struct StackAddresses {
     pub most_called: Option<MostCalledAt>,
 }
 
-/// The operation that a process called most since the last look, and the address of the site with most of these calls.
+/// The operation that a process called most since the last look, and the address of the site with
+/// most of these calls.
 pub struct MostCalledAt {
     operation: Operation,
     calls: u64,
@@ -78,8 +80,8 @@ impl StackAddresses {
         self.calls.len()
     }
 
-    /// Returns whether another look may find more: whether the process `is_calling` since the last one, but was in no call that lasted
-    /// until its stack was read.
+    /// Returns whether another look may find more: whether the process `is_calling` since the last
+    /// one, but was in no call that lasted until its stack was read.
     pub fn may_grow(&self, snapshot: &Snapshot, is_calling: bool) -> bool {
         let of_frames = snapshot.active_calls.iter().filter(|call| call.frame.is_some()).count();
         let is_readable = self.calls.iter().all(|(_, stack)| stack.is_ok());
@@ -91,7 +93,8 @@ impl StackAddresses {
 pub struct ProgramStack {
     /// `step at solver.c:301` and `main at main.c:88`: the functions, the innermost first.
     pub frames: Vec<String>,
-    /// The first frame outside of libraries that call MPI for programs, counted from 0; the innermost one if all are of these.
+    /// The first frame outside of libraries that call MPI for programs, counted from 0; the
+    /// innermost one if all are of these.
     pub outside: usize,
 }
 
@@ -110,7 +113,8 @@ impl CallStacks {
         })
     }
 
-    /// The operation that a process called most since the last look, of which the counts are kept for the next one.
+    /// The operation that a process called most since the last look, of which the counts are kept
+    /// for the next one.
     pub fn most_called(&mut self, segment: &Segment, snapshot: &Snapshot) -> Option<MostCalledAt> {
         let counts = call_counts(snapshot);
         let before = self.counts.insert(segment.path.clone(), counts.clone())?;
@@ -120,7 +124,8 @@ impl CallStacks {
         Some(MostCalledAt { operation, calls, calls_there, address })
     }
 
-    /// Reads the stacks of a process whose segment was just read. Of a call that ends meanwhile none is known.
+    /// Reads the stacks of a process whose segment was just read. Of a call that ends meanwhile
+    /// none is known.
     pub fn read(&mut self, segment: &Segment, snapshot: &Snapshot) -> StackAddresses {
         let mut read = StackAddresses::default();
         if !segment.is_running {
@@ -215,7 +220,8 @@ fn call_counts(snapshot: &Snapshot) -> CallCounts {
     counts
 }
 
-/// The operation with most calls between two looks, how many they are, the site with most of them, and how many these are.
+/// The operation with most calls between two looks, how many they are, the site with most of them,
+/// and how many these are.
 fn most_called(
     snapshot: &Snapshot,
     before: &CallCounts,
@@ -245,7 +251,8 @@ fn address_of(snapshot: &Snapshot, code: Code) -> Option<String> {
     }
 }
 
-/// The functions and lines up to `main`, and why some are not known. `is_between` says which binaries call MPI, or the kernel, for others.
+/// The functions and lines up to `main`, and why some are not known. `is_between` says which
+/// binaries call MPI, or the kernel, for others.
 fn resolve(
     addresses: &[String],
     symbols: &mut Symbols,
@@ -258,7 +265,8 @@ fn resolve(
     let is_main = |frame: &String| function(frame) == "main";
     let mut goes_on = addresses.len() == MOST_FRAMES;
     for address in addresses {
-        // Further out are functions of the interpreter alone, which are the same for all lines of a script.
+        // Further out are functions of the interpreter alone, which are the same for all lines of a
+        // script.
         if !frames.is_empty() && is_interpreter(binary_of(address)) {
             goes_on = false;
             break;
@@ -284,8 +292,8 @@ fn resolve(
     ProgramStack { outside, frames }
 }
 
-/// The functions of an address, the innermost first. One that cannot be resolved has the file name of its binary, as in the tables of
-/// `sites`.
+/// The functions of an address, the innermost first. One that cannot be resolved has the file name
+/// of its binary, as in the tables of `sites`.
 fn functions(address: &str, symbols: &mut Symbols) -> Vec<String> {
     match symbols.functions(address) {
         [only] if only == address => vec![file_name(address).to_owned()],
@@ -298,7 +306,8 @@ fn binary_of(address: &str) -> &str {
     address.rsplit_once("+0x").map_or("", |(binary, _)| binary)
 }
 
-/// Returns whether a binary is of the system's own libraries, through which programs call the kernel, or the kernel's.
+/// Returns whether a binary is of the system's own libraries, through which programs call the
+/// kernel, or the kernel's.
 fn is_of_system(binary: &str) -> bool {
     const BEGINS: [&str; 9] = [
         "ld-linux",

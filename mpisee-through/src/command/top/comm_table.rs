@@ -6,7 +6,8 @@ use mpisee_profile::CommName;
 use mpisee_profile::rows::CommRow;
 use serde::Serialize;
 
-/// Rows that a text has, the first in the wanted order; the screen scrolls, and CSV and JSON have each communicator.
+/// Rows that a text has, the first in the wanted order; the screen scrolls, and CSV and JSON have
+/// each communicator.
 pub const MOST_COMMS: usize = 40;
 
 /// A communicator; rates are of the interval, shares of the time of all ranks here.
@@ -83,7 +84,8 @@ fn rounded(number: f64) -> f64 {
 
 /// Communicators of which like ones share a row.
 pub struct Families {
-    /// The sums of each family, its size as text, and how many it has; in the order of the first of each.
+    /// The sums of each family, its size as text, and how many it has; in the order of the first of
+    /// each.
     rows: Vec<(Row, String, usize)>,
 }
 
@@ -108,7 +110,8 @@ impl Families {
         sheet_of(self.rows.iter().take(most_rows).map(row).collect())
     }
 
-    /// The line below that table: how rows are shared, and how much it lacks; `None` where each communicator has its row.
+    /// The line below that table: how rows are shared, and how much it lacks; `None` where each
+    /// communicator has its row.
     pub fn closing(&self, most_rows: usize) -> Option<String> {
         let (shown, hidden) = self.rows.split_at(most_rows.min(self.rows.len()));
         let mut sentences = Vec::new();

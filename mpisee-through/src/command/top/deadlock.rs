@@ -1,9 +1,11 @@
 //! Ranks that wait for each other, so that none of them can go on.
 //!
-//! A look at a rank shows one call. Ranks that are in the same calls at two looks, with the same counts of messages, were there all the
-//! time between, together, if all were looked at in the same time: what they wait for then is what holds. A receive waits for a rank from which nothing is on its way; a send for
-//! one that has posted no receive; a collective that synchronises for the members that are yet to come. Who waits, by way of any
-//! others, for himself alone can never go on. That is certain where every link is; links of which the counts say too little, and ranks
+//! A look at a rank shows one call. Ranks that are in the same calls at two looks, with the same
+//! counts of messages, were there all the time between, together, if all were looked at in the same
+//! time: what they wait for then is what holds. A receive waits for a rank from which nothing is on
+//! its way; a send for one that has posted no receive; a collective that synchronises for the
+//! members that are yet to come. Who waits, by way of any others, for himself alone can never go
+//! on. That is certain where every link is; links of which the counts say too little, and ranks
 //! whose other threads may act for them, only may be.
 //!
 //! Of ranks that ended there is one look, their last state ([`Job::from_ended`]). What one received
@@ -34,11 +36,13 @@ pub struct Deadlock {
     pub is_certain: bool,
 }
 
-/// Links of receives from anybody, of which each has one to every member; ranks in further ones are taken for ranks that go on.
+/// Links of receives from anybody, of which each has one to every member; ranks in further ones are
+/// taken for ranks that go on.
 const MOST_LINKS: usize = 1 << 22;
 
-/// The deadlocks of a job: those that are certain, then those that may be, of ranks that are in their calls for `hang_s` seconds or
-/// more. `still` are the ranks that did nothing between two looks.
+/// The deadlocks of a job: those that are certain, then those that may be, of ranks that are in
+/// their calls for `hang_s` seconds or more. `still` are the ranks that did nothing between two
+/// looks.
 pub fn deadlocks(job: &Job, still: &BTreeSet<WorldRank>, hang_s: f64) -> Vec<Deadlock> {
     let mut found = Links { job, still, hang_s, demands: Demands::Certainty }.deadlocks();
     let known: BTreeSet<WorldRank> = found.iter().flat_map(Deadlock::ranks).collect();
@@ -137,7 +141,8 @@ impl Links<'_> {
         graph.cycles(&graph.stuck()).into_iter().map(deadlock).filter(|one| !one.cycle.is_empty()).collect()
     }
 
-    /// Ranks are the first nodes, in their order; others are the members that a collective call waits for.
+    /// Ranks are the first nodes, in their order; others are the members that a collective call
+    /// waits for.
     fn graph(&self, ranks: &[WorldRank], waits: &BTreeMap<WorldRank, (Wait, &CurrentCall)>) -> Graph {
         let node = |rank: &WorldRank| ranks.binary_search(rank).ok();
         let nodes = |of: &[WorldRank]| of.iter().filter_map(node).collect::<Vec<_>>();
@@ -209,7 +214,8 @@ impl Links<'_> {
         (are_seen && members.len() as u64 == comm.size).then_some(members)
     }
 
-    /// For whom a rank waits in a call; `None` where the call does not wait, or nobody knows for whom.
+    /// For whom a rank waits in a call; `None` where the call does not wait, or nobody knows for
+    /// whom.
     fn wait<'s>(&self, rank: WorldRank, current: &'s CurrentCall) -> Option<Wait<'s>> {
         let (_, name) = current.comm.as_ref()?;
         if is_collective(current.call) {
@@ -253,9 +259,10 @@ impl Links<'_> {
         }
     }
 
-    /// For whom a rank waits that sends and receives in one call. The message that it sends may have left long since, as one that MPI buffers
-    /// does: that it waits for the receiver can only be where the message which it receives is on its way, and is never certain. Where both may be
-    /// on their way, but for tags that do not match, it may wait for the sender.
+    /// For whom a rank waits that sends and receives in one call. The message that it sends may
+    /// have left long since, as one that MPI buffers does: that it waits for the receiver can only
+    /// be where the message which it receives is on its way, and is never certain. Where both may
+    /// be on their way, but for tags that do not match, it may wait for the sender.
     fn exchange(&self, rank: WorldRank, to: Partner, from: Partner, comm: &str) -> Option<(WorldRank, Link)> {
         let receives = match from {
             Partner::Nobody => None,
@@ -302,8 +309,8 @@ impl Links<'_> {
         self.suffices(link).then_some(other)
     }
 
-    /// Returns whether a receive of `rank` waits for `from`: whether no message that it could get is on its way. Without a tag it is one that
-    /// was posted before, or whose tag is not known.
+    /// Returns whether a receive of `rank` waits for `from`: whether no message that it could get
+    /// is on its way. Without a tag it is one that was posted before, or whose tag is not known.
     fn receive(&self, rank: WorldRank, from: WorldRank, comm: &str, tag: Option<Tag>) -> Link {
         let (Some(receiver), Some(sender)) = (self.job.ranks.get(&rank), self.job.ranks.get(&from)) else {
             return Link::No;
@@ -328,7 +335,8 @@ impl Links<'_> {
         }
     }
 
-    /// Returns whether `from` has begun to send a message for each receive that `rank` has posted for it, by tag.
+    /// Returns whether `from` has begun to send a message for each receive that `rank` has posted
+    /// for it, by tag.
     fn all_were_sent(&self, rank: WorldRank, from: WorldRank, comm: &str) -> bool {
         let (Some(receiver), Some(sender)) = (self.job.ranks.get(&rank), self.job.ranks.get(&from)) else {
             return false;
@@ -341,7 +349,8 @@ impl Links<'_> {
         self.comm(comm).is_some() && posted.peek().is_some() && posted.all(was_sent)
     }
 
-    /// Returns whether a send of `rank` waits for `to`: whether that has posted no receive which could get the message.
+    /// Returns whether a send of `rank` waits for `to`: whether that has posted no receive which
+    /// could get the message.
     fn send(
         &self,
         rank: WorldRank,
@@ -366,7 +375,8 @@ impl Links<'_> {
             let sent = sender.traffic.of_tag(&other, true, tag)?;
             Some((sent, receiver.traffic.of_tag(&own, false, tag)?))
         });
-        // The message may have been received to the end, and the sender not have come back from its call yet.
+        // The message may have been received to the end, and the sender not have come back from its
+        // call yet.
         let has_receive = sent_and_posted.is_some_and(|(sent, posted)| posted > sent);
         let in_call = u64::from(is_counted == Counted::AfterTheCall);
         if has_receive || receiver.traffic.received(&own) >= sender.traffic.sent(&other) + in_call {
@@ -375,7 +385,8 @@ impl Links<'_> {
         if receiver.traffic.has_no_open_receive(comm) { Link::Certain } else { Link::Possible }
     }
 
-    /// Returns whether no message is on its way to a rank on a communicator, and no member is in a call that sends it one.
+    /// Returns whether no message is on its way to a rank on a communicator, and no member is in a
+    /// call that sends it one.
     fn nothing_comes(&self, rank: WorldRank, comm: &str) -> bool {
         let Some(members) = self.all_members(comm) else { return false };
         members
@@ -410,7 +421,8 @@ fn key(comm: &str, rank: WorldRank) -> PeerKey {
     (Arc::from(comm), rank)
 }
 
-/// Returns whether a call sends a message to `rank` on that communicator that a receive with this tag could get.
+/// Returns whether a call sends a message to `rank` on that communicator that a receive with this
+/// tag could get.
 fn sends_to(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<Tag>) -> Match {
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
         return Match::No;
@@ -430,7 +442,8 @@ fn may_be(partner: Partner, rank: WorldRank) -> bool {
     partner != Partner::Nobody && partner.in_world().is_none_or(|partner| partner == rank)
 }
 
-/// Returns whether a call receives a message from `rank` on that communicator with this tag, or may.
+/// Returns whether a call receives a message from `rank` on that communicator with this tag, or
+/// may.
 fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i32>) -> Match {
     if call.comm.as_ref().is_none_or(|(_, name)| name != comm) {
         return Match::No;
@@ -445,7 +458,8 @@ fn receives_from(call: &CurrentCall, rank: WorldRank, comm: &str, tag: Option<i3
     }
 }
 
-/// Returns whether the call runs copy or delete functions of the program, in which that may communicate.
+/// Returns whether the call runs copy or delete functions of the program, in which that may
+/// communicate.
 fn runs_callbacks(call: CurrentFunction) -> bool {
     matches!(
         call,
@@ -454,7 +468,8 @@ fn runs_callbacks(call: CurrentFunction) -> bool {
     )
 }
 
-/// Returns whether no member that does not return at once, as with counts of zero, leaves the collective before all have come.
+/// Returns whether no member that does not return at once, as with counts of zero, leaves the
+/// collective before all have come.
 fn synchronises(call: CurrentFunction) -> bool {
     use Operation as Op;
     match call {

@@ -1,4 +1,5 @@
-//! Readers on several nodes: each writes what it sees into a folder that all of them see, and one of them joins it.
+//! Readers on several nodes: each writes what it sees into a folder that all of them see, and one
+//! of them joins it.
 
 use super::part::NodeReport;
 use anyhow::{Context, Result, bail};
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks into the folder.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Nanoseconds between the parts of one roll call at most: readers that no launcher started share their number with earlier ones.
+/// Nanoseconds between the parts of one roll call at most: readers that no launcher started share
+/// their number with earlier ones.
 const MOST_APART_NS: u64 = 600_000_000_000;
-/// How much earlier than its own part the first reader takes those of others. Launchers give numbers again: a file of that number
-/// may be of an earlier roll call.
+/// How much earlier than its own part the first reader takes those of others. Launchers give
+/// numbers again: a file of that number may be of an earlier roll call.
 const MOST_EARLIER: Duration = Duration::from_secs(120);
 /// The largest part that is read.
 const MOST_BYTES: u64 = 1 << 30;
@@ -28,7 +30,8 @@ pub struct Reader {
     is_launched: bool,
 }
 
-/// Variables in which launchers report a process's number and how many there are: of Open MPI, of MPICH and its like, of Slurm.
+/// Variables in which launchers report a process's number and how many there are: of Open MPI, of
+/// MPICH and its like, of Slurm.
 const VARIABLES: [[&str; 2]; 3] = [
     ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"],
     ["PMI_RANK", "PMI_SIZE"],
@@ -49,7 +52,8 @@ impl Reader {
         self.is_launched
     }
 
-    /// Writes the part of this node; `make` gets the number of the launch, the host and the time. Returns the file.
+    /// Writes the part of this node; `make` gets the number of the launch, the host and the time.
+    /// Returns the file.
     pub fn write(self, folder: &Path, make: impl FnOnce(u64, String, u64) -> NodeReport) -> Result<PathBuf> {
         let host = host();
         let text = serde_json::to_vec(&make(self.launch, host.clone(), now_ns()))?;
@@ -73,7 +77,8 @@ impl Reader {
         self.index == 0
     }
 
-    /// The parts of all, and a remark if some are missing after a while. `own` is the file that this one wrote.
+    /// The parts of all, and a remark if some are missing after a while. `own` is the file that
+    /// this one wrote.
     pub fn wait_for_all(self, folder: &Path, own: &Path) -> Result<(Vec<NodeReport>, Option<String>)> {
         let begin = Instant::now();
         // Both times are the file system's; the clocks of nodes differ.

@@ -49,7 +49,8 @@ fn rank(number: u32, elapsed_s: f64, call: Option<(Operation, &str, u64, f64)>) 
     )
 }
 
-/// Four of the eight ranks of a job, `more_s` seconds after its first 30: two wait for a third, the fourth has ended.
+/// Four of the eight ranks of a job, `more_s` seconds after its first 30: two wait for a third, the
+/// fourth has ended.
 pub fn job(more_s: f64) -> Job {
     let elapsed_s = 30.0 + more_s;
     let more = (1000.0 * more_s) as u64;
@@ -154,7 +155,8 @@ fn communicators_beyond_the_first_are_summed_up() {
     assert!(!self::report(SortKey::Time).short_text(&self::job(2.0), page).contains("not shown"));
 }
 
-/// Five ranks of two nodes, each of which receives from the next; the others wait for them in a barrier, but for two that nobody saw.
+/// Five ranks of two nodes, each of which receives from the next; the others wait for them in a
+/// barrier, but for two that nobody saw.
 fn deadlock() -> Job {
     let receive = |number: u32| {
         let (number, mut state) = rank(number, 30.0, Some((Operation::Recv, "W", 7, 12.0)));

@@ -41,8 +41,8 @@ impl Graph {
         &self.nodes[node].1
     }
 
-    /// The nodes that can never go on: each waits, directly or by way of others, for one that waits for itself. A node that waits for
-    /// nobody goes on.
+    /// The nodes that can never go on: each waits, directly or by way of others, for one that waits
+    /// for itself. A node that waits for nobody goes on.
     pub fn stuck(&self) -> Vec<bool> {
         let mut waiting_for: Vec<Vec<usize>> = vec![Vec::new(); self.nodes.len()];
         for (node, (_, awaited)) in self.nodes.iter().enumerate() {
@@ -64,8 +64,9 @@ impl Graph {
         stuck
     }
 
-    /// The cycles in which stuck nodes wait for each other, each from its smallest node, and the nodes behind it, which wait for one
-    /// of the cycle. Of several for which a node waits the first counts, so that each node belongs to one cycle.
+    /// The cycles in which stuck nodes wait for each other, each from its smallest node, and the
+    /// nodes behind it, which wait for one of the cycle. Of several for which a node waits the
+    /// first counts, so that each node belongs to one cycle.
     pub fn cycles(&self, stuck: &[bool]) -> Vec<Cycle> {
         let next = |node: usize| self.awaited(node).iter().copied().find(|&other| stuck[other]);
         let mut cycle_of: Vec<Option<usize>> = vec![None; stuck.len()];

@@ -1,5 +1,6 @@
-//! Groups of ranks in the same call at the same place of the program. Those whose stack is not known are apart by what they called since
-//! the look before, or by how long ago their last call returned.
+//! Groups of ranks in the same call at the same place of the program. Those whose stack is not
+//! known are apart by what they called since the look before, or by how long ago their last call
+//! returned.
 
 use super::job::{Job, Rank};
 use super::most_called::MostCalled;
@@ -25,13 +26,15 @@ pub struct MostCalledBy {
 pub struct RankGroup {
     /// Their call.
     pub at: Collected,
-    /// Of ranks in no call that made none since the look before, seconds since their last calls returned: the longest.
+    /// Of ranks in no call that made none since the look before, seconds since their last calls
+    /// returned: the longest.
     pub idle_s: Option<f64>,
     /// Of ranks in no call, where their first threads sleep, if that is known.
     pub asleep: Option<CallLocation>,
     /// Where the stack of their call is not known, what they called most since the look before.
     pub most_called: Option<MostCalledBy>,
-    /// The process of one rank alone that runs and is in no call, and its node, if the job is on several: where a debugger goes on.
+    /// The process of one rank alone that runs and is in no call, and its node, if the job is on
+    /// several: where a debugger goes on.
     pub process: Option<(u32, Option<String>)>,
 }
 
@@ -55,8 +58,8 @@ impl MostCalledBy {
     }
 }
 
-/// Groups ranks by their calls, as [`collected`] does, and those without a stack by what they called since the look before, which was
-/// `interval_s` seconds ago.
+/// Groups ranks by their calls, as [`collected`] does, and those without a stack by what they
+/// called since the look before, which was `interval_s` seconds ago.
 pub fn groups<'p>(
     job: &Job,
     ranks: impl IntoIterator<Item = (WorldRank, bool, &'p [CurrentCall])>,
@@ -129,21 +132,23 @@ impl RankGroup {
         }
     }
 
-    /// ` for 6.3 s, asleep at io.c:88`, of ranks in no call: the time is known if they made none since the look before, the place if
-    /// they sleep.
+    /// ` for 6.3 s, asleep at io.c:88`, of ranks in no call: the time is known if they made none
+    /// since the look before, the place if they sleep.
     pub fn idle_text(&self) -> String {
         let idle = self.idle_s.map_or_else(String::new, |idle_s| format!(" for {}", short_seconds(idle_s)));
         let asleep = self.asleep.as_ref().and_then(at_or_by);
         idle + &asleep.map_or_else(String::new, |place| format!(", asleep{place}"))
     }
 
-    /// The functions in which their calls are made, or they sleep, from the innermost; nothing if they are not known.
+    /// The functions in which their calls are made, or they sleep, from the innermost; nothing if
+    /// they are not known.
     pub fn frames(&self) -> &[String] {
         let place = self.at.call.as_ref().map(|call| &call.place).or(self.asleep.as_ref());
         place.map_or(&[], |place| &place.stack)
     }
 
-    /// `since the last look it called MPI_Test 21000 times, most at hang.cpp:12`: the ranks need not be there now.
+    /// `since the last look it called MPI_Test 21000 times, most at hang.cpp:12`: the ranks need
+    /// not be there now.
     pub fn most_called_text(&self) -> Option<String> {
         let most = self.most_called.as_ref()?;
         let who = if self.at.ranks.len() == 1 { "it" } else { "each" };
@@ -164,7 +169,8 @@ impl RankGroup {
     }
 }
 
-/// ` at io.c:88`, and ` by step in app` where the line is not known: the innermost function outside of libraries that do it for programs.
+/// ` at io.c:88`, and ` by step in app` where the line is not known: the innermost function outside
+/// of libraries that do it for programs.
 pub fn at_or_by(place: &CallLocation) -> Option<String> {
     let frame = place.stack.get(place.outside).or_else(|| place.stack.first())?;
     Some(frame.rsplit_once(" at ").map_or_else(|| format!(" by {frame}"), |(_, line)| format!(" at {line}")))

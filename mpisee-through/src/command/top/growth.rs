@@ -3,7 +3,8 @@
 use mpisee_profile::WorldRank;
 use std::collections::BTreeMap;
 
-/// Growth per second. Nodes are looked at in intervals of different lengths, so that that of a whole job is the sum of the nodes'.
+/// Growth per second. Nodes are looked at in intervals of different lengths, so that that of a
+/// whole job is the sum of the nodes'.
 #[derive(Clone, Debug, Default)]
 pub struct Growth {
     /// Seconds between the looks; of several nodes the longest interval.
@@ -12,7 +13,8 @@ pub struct Growth {
     pub thread_seconds: f64,
     /// By name.
     pub comms: BTreeMap<String, CommGrowth>,
-    /// The part of the interval in which the first thread of a rank was ready to run and had no core, where that is known.
+    /// The part of the interval in which the first thread of a rank was ready to run and had no
+    /// core, where that is known.
     pub no_core: BTreeMap<WorldRank, f64>,
 }
 

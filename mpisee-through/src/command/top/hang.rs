@@ -1,8 +1,8 @@
 //! Who is in a collective call, and who is missing from it.
 //!
-//! All members of a communicator make the same collective calls on it in the same order (MPI 4.1, 6.1), so that the
-//! k-th of an operation is the same call on each. A member that has completed more than k-1 of them has left it, as a
-//! root may; one that has not is yet to come.
+//! All members of a communicator make the same collective calls on it in the same order (MPI 4.1,
+//! 6.1), so that the k-th of an operation is the same call on each. A member that has completed
+//! more than k-1 of them has left it, as a root may; one that has not is yet to come.
 
 use super::groups::{RankGroup, groups};
 use super::job::{Job, Rank};
@@ -35,8 +35,8 @@ pub struct Hang {
     where_from: &'static str,
 }
 
-/// The calls in which somebody has been for `threshold_s` seconds or more while others are missing; the longest first. The look before was
-/// `interval_s` seconds ago.
+/// The calls in which somebody has been for `threshold_s` seconds or more while others are missing;
+/// the longest first. The look before was `interval_s` seconds ago.
 pub fn hangs(job: &Job, threshold_s: f64, interval_s: f64) -> Vec<Hang> {
     type Key<'j> = (CurrentFunction, &'j str, Option<u64>);
     let mut groups: BTreeMap<Key, (Vec<WorldRank>, &CurrentCall)> = BTreeMap::new();
@@ -221,7 +221,8 @@ mod tests {
         assert_eq!(sentences(&job, 5.0), [expected]);
         job.ranks.get_mut(&WorldRank::new(3)).unwrap().ended = true;
         assert!(sentences(&job, 5.0)[0].ends_with("3 (ended, in no MPI call)"));
-        // Where calls were not counted all along, numbers mean nothing: whoever is in the operation is in it.
+        // Where calls were not counted all along, numbers mean nothing: whoever is in the operation
+        // is in it.
         job.recording_was_off = true;
         let expected = "MPI_Bcast on W_s2.0, for 9.0 s: in it 1-2,4; missing 0 (in no MPI call), 3 (ended, in no MPI \
                         call)";

@@ -24,7 +24,8 @@ use std::time::{Duration, Instant};
 /// A job at one moment.
 #[derive(Debug, Default)]
 pub struct Job {
-    /// The job number that the processes share, the size and the start, which together identify a job.
+    /// The job number that the processes share, the size and the start, which together identify a
+    /// job.
     pub id: (u64, u32, u64),
     pub program: Program,
     /// The size of `MPI_COMM_WORLD`.
@@ -45,11 +46,13 @@ pub struct Job {
     pub is_joined: bool,
     /// Where readers on several nodes saw it, its growth since the look before of each.
     pub growth: Option<Growth>,
-    /// The time from the look at its first rank to that at its last one, which are looked at one after the other; of several that run here.
+    /// The time from the look at its first rank to that at its last one, which are looked at one
+    /// after the other; of several that run here.
     pub read_within_s: Option<f64>,
     /// True if it is of ranks that ended, each in its last state.
     pub is_last: bool,
-    /// True if they did not all look at the same time, so that no two of their ranks need have been in their calls together.
+    /// True if they did not all look at the same time, so that no two of their ranks need have been
+    /// in their calls together.
     pub is_pieced_together: bool,
 }
 
@@ -70,7 +73,8 @@ pub struct Rank {
     pub completed: HashMap<(String, Operation), u64>,
     /// Its messages, if it is in a call.
     pub traffic: Traffic,
-    /// True if the call in which it is shows only a part of what it does: other threads may call MPI, or calls were not seen.
+    /// True if the call in which it is shows only a part of what it does: other threads may call
+    /// MPI, or calls were not seen.
     pub may_act_unseen: bool,
     /// True if its process is stopped, by a signal or a debugger, and goes on when that lets it.
     pub is_stopped: bool,
@@ -88,7 +92,8 @@ pub struct Rank {
     pub most_called: Option<MostCalled>,
 }
 
-/// Rounds of looks where calls are too short for their stacks to be read, and the time after which no further one begins.
+/// Rounds of looks where calls are too short for their stacks to be read, and the time after which
+/// no further one begins.
 const MOST_ROUNDS: usize = 5;
 const LONGEST_ROUNDS: Duration = Duration::from_millis(500);
 
@@ -98,8 +103,8 @@ impl Rank {
         self.completed.get(&(comm.to_owned(), operation)).is_some_and(|&completed| completed >= number)
     }
 
-    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received nothing since, though it could have:
-    /// it was not stopped, nor without a core all the time.
+    /// Returns whether it is in the calls in which it was at an earlier look, and sent and received
+    /// nothing since, though it could have: it was not stopped, nor without a core all the time.
     fn is_as(&self, earlier: &Rank) -> bool {
         let calls =
             |rank: &Rank| -> Vec<_> { rank.calls.iter().map(|call| (call.call, call.since)).collect() };
@@ -139,8 +144,9 @@ pub struct Comm {
 }
 
 impl Comm {
-    /// Members of another world, as of a communicator with processes that the program spawned. Of an intercommunicator none are
-    /// counted: which of its groups is the other world's is not known.
+    /// Members of another world, as of a communicator with processes that the program spawned. Of
+    /// an intercommunicator none are counted: which of its groups is the other world's is not
+    /// known.
     pub fn foreign(&self) -> u64 {
         let of_this_world = self.members.len().saturating_add(self.elided);
         if self.is_inter { 0 } else { self.size.saturating_sub(of_this_world) }
@@ -148,8 +154,8 @@ impl Comm {
 }
 
 impl Job {
-    /// Reads the segments of a world. Those that cannot be read are returned with the reason. With `stacks` it is looked up, too, where in
-    /// the program its ranks are.
+    /// Reads the segments of a world. Those that cannot be read are returned with the reason. With
+    /// `stacks` it is looked up, too, where in the program its ranks are.
     pub fn read<'w>(
         world: &'w WorldSegments,
         mut stacks: Option<&mut CallStacks>,
@@ -393,8 +399,9 @@ fn looks(world: &WorldSegments) -> impl Iterator<Item = (&Segment, Result<Look>)
     world.segments().map(|segment| (segment, Look::now(segment)))
 }
 
-/// The same with stacks, which are resolved later: the calls of ranks are shown beside each other, so that all are of one round of looks.
-/// If calls end before their stacks are read, there are more rounds, and that with most stacks counts.
+/// The same with stacks, which are resolved later: the calls of ranks are shown beside each other,
+/// so that all are of one round of looks. If calls end before their stacks are read, there are more
+/// rounds, and that with most stacks counts.
 fn looks_with_stacks<'w>(
     world: &'w WorldSegments,
     stacks: &mut CallStacks,

@@ -22,7 +22,8 @@ use std::time::Instant;
 pub const VERSION: u32 = 1;
 /// Communicators of a job that are listed, those with most time in the interval.
 const MOST_COMMS: usize = 1000;
-/// Longer stays in a collective, while members are missing, are shown; as `top --hang` has it by default.
+/// Longer stays in a collective, while members are missing, are shown; as `top --hang` has it by
+/// default.
 const HANG_S: f64 = 5.0;
 
 /// A message of a reader: one line of JSON each.
@@ -187,7 +188,8 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// By a process, a name, a job or a directory, else of all jobs of this node; `only` is the number of a job.
+    /// By a process, a name, a job or a directory, else of all jobs of this node; `only` is the
+    /// number of a job.
     pub fn new(which: Option<&str>, only: Option<u64>) -> Result<Reader> {
         Ok(Reader::of(JobSelection::new(which, segments::own_user()?)?, only))
     }
@@ -276,7 +278,8 @@ pub struct LiveJob {
     pub bytes_per_s: f64,
     /// Communicators with the largest parts of the ranks' time, and these parts.
     pub busiest: Vec<(String, f64)>,
-    /// The job as `top --format json` has it, without the list of processes; and `communicators_left_out`.
+    /// The job as `top --format json` has it, without the list of processes; and
+    /// `communicators_left_out`.
     pub document: Value,
 }
 

@@ -1,4 +1,5 @@
-//! `top`: where the ranks of a running job are, and what its communicators cost, from the segments of this node.
+//! `top`: where the ranks of a running job are, and what its communicators cost, from the segments
+//! of this node.
 
 mod call_stacks;
 mod comm_table;
@@ -193,7 +194,8 @@ pub fn run(args: &TopArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Writes the part of this node, and shows it, if that is all; the first of several readers joins those of all.
+/// Writes the part of this node, and shows it, if that is all; the first of several readers joins
+/// those of all.
 fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<Outcome> {
     std::thread::sleep(Duration::from_secs_f64(args.interval));
     let second = watch.look()?;
@@ -204,7 +206,8 @@ fn gather(args: &TopArgs, folder: &Path, watch: &Watch, first: &Seen) -> Result<
     let between_ns = first.end_ns..second.begin_ns;
     let path = reader
         .write(folder, |launch, host, time| NodeReport::new(launch, host, time, between_ns, jobs, skipped))?;
-    // Launchers give the programs that they start terminals, and write what these say to files as well.
+    // Launchers give the programs that they start terminals, and write what these say to files as
+    // well.
     let output =
         if reader.is_launched() { args.output.without_colours_unless_asked() } else { args.output.clone() };
     if !reader.has_others() {

@@ -10,6 +10,7 @@ pub struct MostCalled {
     pub calls: u64,
     /// The calls at the call site with most of them.
     pub calls_there: u64,
-    /// The functions of that site with their lines, the innermost first; empty if they are not known.
+    /// The functions of that site with their lines, the innermost first; empty if they are not
+    /// known.
     pub stack: Vec<String>,
 }

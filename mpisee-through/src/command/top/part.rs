@@ -29,7 +29,8 @@ pub struct NodeReport {
     pub host: String,
     /// When it was written, nanoseconds since 1970, UTC.
     pub written_ns: u64,
-    /// From the end of the look before to the begin of the last look: the time in which ranks that are still did nothing.
+    /// From the end of the look before to the begin of the last look: the time in which ranks that
+    /// are still did nothing.
     pub between_ns: Range<u64>,
     jobs: Vec<PartJob>,
     /// Files that could not be read, and why.
@@ -550,7 +551,8 @@ mod tests {
         let [(before, now)] = jobs.as_slice() else { panic!("one job") };
         let report = Report::new(before, now, SortKey::Time, 5.0);
         let row = report.rows.iter().find(|row| row.comm == "W").unwrap();
-        // On each node 1000 calls of 1 MiB, and 1 s, in each second of its own; three of its ranks run.
+        // On each node 1000 calls of 1 MiB, and 1 s, in each second of its own; three of its ranks
+        // run.
         assert_eq!((row.interval_calls_per_s, row.interval_bytes_per_s), (2000.0, 2000.0 * 1_048_576.0));
         assert!((row.interval_share_of_time - 2.0 / 3.0).abs() < 1e-8, "{}", row.interval_share_of_time);
         assert_eq!(report.interval_s, 10.0);

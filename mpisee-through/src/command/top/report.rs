@@ -32,7 +32,8 @@ pub enum SortKey {
     Name,
 }
 
-/// Functions of a stack that are shown, those nearest to the call and the outermost ones; JSON has all.
+/// Functions of a stack that are shown, those nearest to the call and the outermost ones; JSON has
+/// all.
 const INNER_FRAMES: usize = 12;
 const OUTER_FRAMES: usize = 4;
 
@@ -42,12 +43,14 @@ pub struct Report {
     pub groups: Vec<RankGroup>,
     pub hangs: Vec<Hang>,
     pub deadlocks: Vec<Deadlock>,
-    /// Seconds since the earlier moment; where nodes were looked at in different intervals, the longest.
+    /// Seconds since the earlier moment; where nodes were looked at in different intervals, the
+    /// longest.
     pub interval_s: f64,
     /// Part of the time of all ranks here that was in MPI: in all, and in the interval.
     pub mpi_share: f64,
     pub interval_mpi_share: f64,
-    /// The part of the interval in which ranks had no core, as [`Growth::no_core`](super::growth::Growth).
+    /// The part of the interval in which ranks had no core, as
+    /// [`Growth::no_core`](super::growth::Growth).
     pub no_core: BTreeMap<WorldRank, f64>,
 }
 
@@ -105,7 +108,8 @@ impl Report {
         }
     }
 
-    /// The ranks that lacked a core in the interval, as of [`cores::lack`] in a whole run, in a sentence.
+    /// The ranks that lacked a core in the interval, as of [`cores::lack`] in a whole run, in a
+    /// sentence.
     fn lack(&self) -> Option<String> {
         let lacks = |&(_, share): &(&WorldRank, &f64)| cores::lacks(*share, share * self.interval_s);
         let lacking = || self.no_core.iter().filter(lacks);
@@ -165,7 +169,8 @@ impl Report {
         lines
     }
 
-    /// Everything as lines, but for rows of communicators beyond the first [`MOST_COMMS`], which a line sums up.
+    /// Everything as lines, but for rows of communicators beyond the first [`MOST_COMMS`], which a
+    /// line sums up.
     pub fn short_text(&self, job: &Job, page: Page) -> String {
         self.text_with(job, page, MOST_COMMS)
     }
@@ -215,8 +220,9 @@ fn as_of(job: &Job, text: String) -> String {
     if job.program.library == WITHOUT_MPI { text.replace("no MPI call", "no call of NCCL") } else { text }
 }
 
-/// Where some ranks are: a line, and one for each function from which they make the call, or in which they sleep, unless those of the
-/// group before are the same, as of ranks in a cycle, whose peers differ.
+/// Where some ranks are: a line, and one for each function from which they make the call, or in
+/// which they sleep, unless those of the group before are the same, as of ranks in a cycle, whose
+/// peers differ.
 fn group(job: &Job, group: &RankGroup, before: Option<&RankGroup>, width: usize) -> String {
     let indented = |text: &str, first: usize, next: usize| {
         let broken = line_breaks::broken(&printable(text), width.saturating_sub(next));
@@ -273,7 +279,8 @@ pub struct JobDocument {
     /// The interval of the rates; where nodes were looked at in different ones, the longest.
     interval_s: f64,
     recording_was_off: bool,
-    /// From the look at the first of several ranks to that at the last one; left out where readers on several nodes saw them.
+    /// From the look at the first of several ranks to that at the last one; left out where readers
+    /// on several nodes saw them.
     #[serde(skip_serializing_if = "Option::is_none")]
     read_within_s: Option<f64>,
     share_of_time: f64,
@@ -305,22 +312,27 @@ struct PlaceDocument {
     comm: Option<String>,
     /// Which call of the operation on the communicator, from 1; of collectives alone.
     number: Option<u64>,
-    /// With whom the call communicates; left out where that is not known, or all members of the communicator do.
+    /// With whom the call communicates; left out where that is not known, or all members of the
+    /// communicator do.
     #[serde(skip_serializing_if = "Option::is_none")]
     with: Option<WithDocument>,
     /// The longest stay of these ranks, and the shortest.
     for_s: Option<f64>,
     least_s: Option<f64>,
-    /// With `--stacks` where in the program the call is made, from the innermost function; empty if that is not known.
+    /// With `--stacks` where in the program the call is made, from the innermost function; empty if
+    /// that is not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stack: Vec<String>,
-    /// Of ranks in no MPI call that made none since the look before: seconds since their last calls returned, the longest.
+    /// Of ranks in no MPI call that made none since the look before: seconds since their last calls
+    /// returned, the longest.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
-    /// With `--stacks`, of ranks in no MPI call whose first threads sleep: where, from the innermost function.
+    /// With `--stacks`, of ranks in no MPI call whose first threads sleep: where, from the
+    /// innermost function.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     asleep: Vec<String>,
-    /// With `--stacks`, where that of the current call is not known: what the ranks called most since the look before.
+    /// With `--stacks`, where that of the current call is not known: what the ranks called most
+    /// since the look before.
     #[serde(skip_serializing_if = "Option::is_none")]
     most_called: Option<MostCalledDocument>,
 }
@@ -445,7 +457,8 @@ struct ProcessDocument {
     /// Of a rank in no MPI call, seconds since its last one returned.
     #[serde(skip_serializing_if = "Option::is_none")]
     idle_s: Option<f64>,
-    /// The part of the interval in which its first thread was ready to run and had no core, if that is known.
+    /// The part of the interval in which its first thread was ready to run and had no core, if that
+    /// is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     no_core_share: Option<f64>,
     /// With `--stacks`, where its first thread sleeps, from the innermost function.

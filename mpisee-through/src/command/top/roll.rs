@@ -28,8 +28,8 @@ pub fn not_seen(job: &Job) -> RankSet {
     missing(job.size, job.ranks.keys().copied())
 }
 
-/// `MPI_Recv from 12 tag 5 on W at io.c:88`, and `by step in app` where the line is not known: the innermost function outside of
-/// libraries that call MPI for programs.
+/// `MPI_Recv from 12 tag 5 on W at io.c:88`, and `by step in app` where the line is not known: the
+/// innermost function outside of libraries that call MPI for programs.
 pub fn call_text(call: &CurrentCall) -> String {
     call.name() + &at_or_by(&call.place).unwrap_or_default()
 }

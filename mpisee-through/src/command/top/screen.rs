@@ -196,7 +196,8 @@ impl<'w> Screen<'w> {
     }
 }
 
-/// The lines in the colours of what they say; a line that begins with blanks goes on with the one before.
+/// The lines in the colours of what they say; a line that begins with blanks goes on with the one
+/// before.
 fn coloured(text: &str) -> Vec<Line<'static>> {
     let mut style = Style::new();
     let line = |line: &str| {

@@ -16,12 +16,14 @@ pub type PeerKey = (Arc<str>, WorldRank);
 /// Messages of a rank so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Messages that it has begun to send to a peer, and messages from the peer that it has received to the end.
+    /// Messages that it has begun to send to a peer, and messages from the peer that it has
+    /// received to the end.
     pub peers: HashMap<PeerKey, [u64; 2]>,
-    /// Messages that it has begun to send with a tag (`true`), or for which it has posted a receive; `None` where their order is
-    /// not known.
+    /// Messages that it has begun to send with a tag (`true`), or for which it has posted a
+    /// receive; `None` where their order is not known.
     pub streams: HashMap<(PeerKey, bool, i32), Option<u64>>,
-    /// By communicator, receives that were posted; `None` where they cannot be counted, as of persistent requests.
+    /// By communicator, receives that were posted; `None` where they cannot be counted, as of
+    /// persistent requests.
     pub posted: HashMap<Arc<str>, Option<u64>>,
 }
 
@@ -83,13 +85,15 @@ impl Traffic {
         *self.streams.get(&(key.clone(), is_sent, tag))?
     }
 
-    /// Tags with which receives were posted for a peer, and how many; `None` where their order is not known.
+    /// Tags with which receives were posted for a peer, and how many; `None` where their order is
+    /// not known.
     pub fn posted_for<'t>(&'t self, key: &'t PeerKey) -> impl Iterator<Item = (i32, Option<u64>)> + 't {
         let of_peer = self.streams.iter().filter(move |((other, is_sent, _), _)| other == key && !is_sent);
         of_peer.map(|((_, _, tag), posted)| (*tag, *posted))
     }
 
-    /// Returns whether no receive is open on a communicator but one in a call in progress: as many messages came as receives were posted.
+    /// Returns whether no receive is open on a communicator but one in a call in progress: as many
+    /// messages came as receives were posted.
     pub fn has_no_open_receive(&self, comm: &str) -> bool {
         let of_comm = self.peers.iter().filter(|((name, _), _)| &**name == comm);
         let received = of_comm.fold(0u64, |sum, (_, [_, received])| sum.wrapping_add(*received));

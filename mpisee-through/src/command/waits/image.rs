@@ -25,7 +25,8 @@ impl Pairs {
         self.0.values().sum()
     }
 
-    /// A field for each pair of which one waits for the other; its time shows under the pointer in SVG.
+    /// A field for each pair of which one waits for the other; its time shows under the pointer in
+    /// SVG.
     pub fn picture(&self, program: &str, axis: &Axis) -> Picture {
         let names = |caption: &str| picture::Axis {
             caption: caption.to_owned(),

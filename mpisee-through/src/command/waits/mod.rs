@@ -119,7 +119,8 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     answer.write(&args.output)
 }
 
-/// The rows of communicators: those with collective operations and those with messages, most time first.
+/// The rows of communicators: those with collective operations and those with messages, most time
+/// first.
 fn parts(
     view: &ProfileView,
     report: &waits::Report,

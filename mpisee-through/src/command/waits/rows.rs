@@ -228,7 +228,8 @@ impl WaitGroup {
     }
 }
 
-/// Headings of these parts; the size, which has the number of communicators of a family, may be hidden where there is none.
+/// Headings of these parts; the size, which has the number of communicators of a family, may be
+/// hidden where there is none.
 fn heads(parts: &[WaitGroup], heads: &[Head]) -> Vec<Head> {
     let mut heads = heads.to_vec();
     if parts.iter().all(|part| part.is_single) {
@@ -255,7 +256,8 @@ pub fn messages(parts: &[WaitGroup]) -> Sheet {
     }
 }
 
-/// A row for each rank that caused or suffered, by communicator or family; those that caused most first.
+/// A row for each rank that caused or suffered, by communicator or family; those that caused most
+/// first.
 pub fn ranks(parts: &[WaitGroup], report: &Report, takes: impl Fn(u32) -> bool) -> Sheet {
     let node: BTreeMap<u32, usize> = members(report).map(|member| (member.rank, member.host)).collect();
     let mut all: Vec<(&WaitGroup, u32, [Estimate; 2])> = Vec::new();

@@ -81,7 +81,8 @@ fn nobody(report: &Report) -> String {
 /// The part of the MPI time in tests and probes from which on these are named.
 const MUCH_POLLING: f64 = 0.2;
 
-/// A line on the time in tests and probes, if it is much of the MPI time: samples do not show for whom ranks wait there.
+/// A line on the time in tests and probes, if it is much of the MPI time: samples do not show for
+/// whom ranks wait there.
 pub fn polling(report: &Report, view: &ProfileView, comms: &CommFilter) -> Option<String> {
     let InPolls { time_s, call, may_be_of_hang } = report.in_polls(|rank| comms.takes_rank(rank))?;
     let share = time_s / view.processes().chosen_mpi_s(comms).max(f64::MIN_POSITIVE);

@@ -1,7 +1,8 @@
 //! The waits in the calls that completed messages.
 //!
-//! A call may complete many messages, and waits for the last of these alone. Rows of one rank with the same arrival and departure
-//! are of one call; where it completed more messages than have rows, the wait is known from below.
+//! A call may complete many messages, and waits for the last of these alone. Rows of one rank with
+//! the same arrival and departure are of one call; where it completed more messages than have rows,
+//! the wait is known from below.
 
 use super::class::Class;
 use super::join::{MessagePart, Stream};
@@ -26,8 +27,9 @@ pub struct CompletedMessage {
     pub own_s: f64,
     /// The same of the last one among those that are known of the call.
     pub wait_s: f64,
-    /// Of the rest of the call, how long another end that had started was not in the call that completed its part: it may have
-    /// computed, so that its MPI did nothing for the message, or the message was on its way.
+    /// Of the rest of the call, how long another end that had started was not in the call that
+    /// completed its part: it may have computed, so that its MPI did nothing for the message, or
+    /// the message was on its way.
     pub away_s: f64,
     /// The other end of that one, and whether it is the receiver.
     pub cause: u32,
@@ -38,7 +40,8 @@ pub struct CompletedMessage {
     pub is_complete: bool,
 }
 
-/// Computes the waits. Parts whose ends have clocks that cannot be compared are taken out of `parts` before.
+/// Computes the waits. Parts whose ends have clocks that cannot be compared are taken out of
+/// `parts` before.
 pub fn completions(parts: &mut [MessagePart], streams: &[Stream], clocks: &Clocks) -> Vec<CompletedMessage> {
     parts.sort_unstable_by_key(|part| {
         (part.rank, part.arrival_ns, part.departure_ns, part.stream, part.number, part.is_received)
@@ -56,7 +59,8 @@ pub fn completions(parts: &mut [MessagePart], streams: &[Stream], clocks: &Clock
     all
 }
 
-/// The part of a wait for a rank to receive from which on a wait for the same rank to send counts instead.
+/// The part of a wait for a rank to receive from which on a wait for the same rank to send counts
+/// instead.
 const ALIKE: f64 = 0.9;
 
 fn add_call(
@@ -71,8 +75,8 @@ fn add_call(
     let Some((last, wait_s)) = last else { return };
     let cause = call[last].peer;
     let away_s = call.iter().map(|part| away_s(part, wait_s, clocks)).fold(0.0, f64::max);
-    // Who comes late to both starts its send and its receive at about the same time. Its message is what the call surely
-    // waits for: that to it may have left eagerly.
+    // Who comes late to both starts its send and its receive at about the same time. Its message is
+    // what the call surely waits for: that to it may have left eagerly.
     let is_for_sender = call
         .iter()
         .zip(waits())
@@ -107,8 +111,9 @@ fn add_call(
     }
 }
 
-/// How long the end was in the completing call before the other one was there, in seconds. A receiver that had the message
-/// before, or a sender that left before, has not waited. A receiver has not left before, however clocks differ.
+/// How long the end was in the completing call before the other one was there, in seconds. A
+/// receiver that had the message before, or a sender that left before, has not waited. A receiver
+/// has not left before, however clocks differ.
 fn wait_s(part: &MessagePart, clocks: &Clocks) -> f64 {
     let (Some(own), Some(other)) = (clocks.host(part.rank), clocks.host(part.peer)) else { return 0.0 };
     let late_s = clocks.common_s(other, part.peer_started_ns) - clocks.common_s(own, part.arrival_ns);
@@ -119,7 +124,8 @@ fn wait_s(part: &MessagePart, clocks: &Clocks) -> f64 {
     if late_s > uncertainty_s && late_s <= most_s { late_s.min(time_s) } else { 0.0 }
 }
 
-/// How long the other end of a message that had started was not in its completing call, after `wait_s` of this call.
+/// How long the other end of a message that had started was not in its completing call, after
+/// `wait_s` of this call.
 fn away_s(part: &MessagePart, wait_s: f64, clocks: &Clocks) -> f64 {
     let (Some(own), Some(other)) = (clocks.host(part.rank), clocks.host(part.peer)) else { return 0.0 };
     let since_arrival_s =
@@ -134,7 +140,8 @@ mod tests {
     use super::super::join::StreamKey;
     use super::*;
 
-    /// Rank 0 is in a call from 100 to 200 ns; messages 0 to N are of one stream each, on these communicators.
+    /// Rank 0 is in a call from 100 to 200 ns; messages 0 to N are of one stream each, on these
+    /// communicators.
     fn calls(parts: &[MessagePart], comms: &[u32]) -> Vec<CompletedMessage> {
         let stream = |&comm: &u32| Stream {
             key: StreamKey { comm, from: 1, to: 0, tag: 0 },
@@ -180,7 +187,8 @@ mod tests {
 
     #[test]
     fn time_while_the_other_end_is_away_is_told_from_its_being_late() {
-        // It has started at 120, and comes back to MPI at 170 or, the last time, after the call has ended.
+        // It has started at 120, and comes back to MPI at 170 or, the last time, after the call has
+        // ended.
         for (peer_arrival_ns, away_ns) in [(170, 50.0), (120, 0.0), (900, 80.0)] {
             let found =
                 calls(&[MessagePart { peer_arrival_ns, completed: 1, ..part(0, 1, true, 120) }], &[0]);

@@ -19,8 +19,9 @@ impl Class {
     /// Their number.
     pub const COUNT: usize = 5;
 
-    /// The class of an operation; none of one that waits for no other end, as a buffered send or the receive of a message that a probe
-    /// has matched, and of one of which the profile has no samples.
+    /// The class of an operation; none of one that waits for no other end, as a buffered send or
+    /// the receive of a message that a probe has matched, and of one of which the profile has no
+    /// samples.
     pub fn of(call: &str) -> Option<Class> {
         Some(match call {
             "MPI_Send" | "MPI_Ssend" | "MPI_Rsend" => Class::Send,

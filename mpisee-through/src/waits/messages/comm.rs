@@ -20,12 +20,13 @@ pub struct CommMessages<'a> {
     completions: &'a [CompletedMessage],
     streams: &'a [Stream],
     design: Design,
-    /// By stratum, its units, ascending: the sampled numbers of messages, or, of streams of few messages that were all sampled,
-    /// the indices of these.
+    /// By stratum, its units, ascending: the sampled numbers of messages, or, of streams of few
+    /// messages that were all sampled, the indices of these.
     numbers: Vec<Vec<u64>>,
     /// By stratum, whether the units are streams.
     are_streams: Vec<bool>,
-    /// The stratum of each stream, by the index of the stream; none of one whose sample is too small.
+    /// The stratum of each stream, by the index of the stream; none of one whose sample is too
+    /// small.
     stratum_of: HashMap<u32, usize>,
     /// Ranks with messages of which the sample has nothing: sent, and received.
     uncovered: HashSet<(u32, bool)>,
@@ -38,7 +39,8 @@ pub struct CommMessages<'a> {
     counted: u64,
     /// True if recording was off for a time, and nobody knows for how many of the messages.
     was_off: bool,
-    /// Time in calls beyond their waits, in seconds, as the quickest calls have it whose messages are not all known.
+    /// Time in calls beyond their waits, in seconds, as the quickest calls have it whose messages
+    /// are not all known.
     transfer_s: f64,
 }
 
@@ -46,7 +48,8 @@ pub struct CommMessages<'a> {
 type StratumKey = (u32, bool);
 
 impl<'a> CommMessages<'a> {
-    /// Finds the strata; `streams` are the indices of those on the communicator, `completions` are in the order of ranks and classes.
+    /// Finds the strata; `streams` are the indices of those on the communicator, `completions` are
+    /// in the order of ranks and classes.
     pub fn new(
         name: &'a str,
         comm: u32,
@@ -182,8 +185,9 @@ impl<'a> CommMessages<'a> {
         }
     }
 
-    /// The part of the call's wait that its cause caused, as far as this message stands for the call, in seconds. In a call of which some
-    /// messages are unknown, the last known one is taken for the last of all if little time is left after it.
+    /// The part of the call's wait that its cause caused, as far as this message stands for the
+    /// call, in seconds. In a call of which some messages are unknown, the last known one is taken
+    /// for the last of all if little time is left after it.
     fn caused_s(&self, one: &CompletedMessage) -> f64 {
         match one.is_complete {
             true => one.share * one.wait_s,
@@ -251,8 +255,9 @@ impl<'a> CommMessages<'a> {
         }
     }
 
-    /// Returns whether calls lasted so long while the other end had started and was away that this may explain the
-    /// waits: who waits longer in this way is later with its own next message, and would be blamed for that.
+    /// Returns whether calls lasted so long while the other end had started and was away that this
+    /// may explain the waits: who waits longer in this way is later with its own next message, and
+    /// would be blamed for that.
     fn may_lack_progress(&self) -> bool {
         let sum = |of: fn(&CompletedMessage) -> f64| {
             let weighted = |one: &CompletedMessage| {
@@ -324,7 +329,8 @@ impl<'a> CommMessages<'a> {
         sums.add_to_group(group, buffer, if is_covered { class_s } else { sampled_s });
     }
 
-    /// By waiting rank, how long it waited for this one to receive, as the sample has it for all calls, in seconds.
+    /// By waiting rank, how long it waited for this one to receive, as the sample has it for all
+    /// calls, in seconds.
     fn waits_for_receiver(&self, receiver: u32) -> HashMap<u32, f64> {
         let mut waits = HashMap::new();
         for one in self.completions.iter().filter(|one| one.cause == receiver && one.is_for_receiver) {
@@ -337,8 +343,9 @@ impl<'a> CommMessages<'a> {
     }
 }
 
-/// The time that calls with unknown messages take beyond their waits, in seconds: of these calls, those count in which a known
-/// message is likely the last one, as few as there are such messages among all.
+/// The time that calls with unknown messages take beyond their waits, in seconds: of these calls,
+/// those count in which a known message is likely the last one, as few as there are such messages
+/// among all.
 fn transfer_s(completions: &[CompletedMessage]) -> f64 {
     let incomplete = || completions.iter().filter(|one| !one.is_complete && one.wait_s > 0.0);
     let mut rests_s: Vec<f64> = incomplete().map(|one| one.time_s - one.wait_s).collect();

@@ -1,16 +1,17 @@
 //! Sums over all messages from the sampled ones, with intervals of 95 %.
 //!
-//! Both ends keep a message by its number alone, so that streams of about the same length have the same numbers sampled. Messages
-//! with one number are therefore one unit of the sample, those of streams with another mask another stratum. Where the time
-//! in the completing calls is known for all, the estimate is a regression on it, as that of collectives
-//! (`waits/estimate.rs`).
+//! Both ends keep a message by its number alone, so that streams of about the same length have the
+//! same numbers sampled. Messages with one number are therefore one unit of the sample, those of
+//! streams with another mask another stratum. Where the time in the completing calls is known for
+//! all, the estimate is a regression on it, as that of collectives (`waits/estimate.rs`).
 
 use crate::statistics::mean;
 use crate::waits::estimate::{Estimate, SKEWED, is_rare};
 
 /// Standard errors on each side of an interval of 95 %.
 const INTERVAL: f64 = 2.0;
-/// From this many standard errors between the known time and that of the sample on, the sample lacks rare calls.
+/// From this many standard errors between the known time and that of the sample on, the sample
+/// lacks rare calls.
 const UNLIKE: f64 = 2.5;
 
 /// Streams of which the same numbers were sampled.
@@ -76,7 +77,8 @@ impl Design {
         values.iter().zip(self.weights()).map(|(value, weight)| value * weight).sum()
     }
 
-    /// The sum over all messages of a quantity that is never negative and at most the time, and its interval.
+    /// The sum over all messages of a quantity that is never negative and at most the time, and its
+    /// interval.
     pub fn total(&self, values: &[f64], known: Option<KnownTime<'_>>) -> Estimate {
         let plain = self.plain_sum(values);
         if self.is_exact() {
@@ -132,8 +134,8 @@ impl Design {
         moments
     }
 
-    /// The standard error of the total, if the quantity changes with the time by this slope; residuals are divided by one minus
-    /// their leverage on a fitted slope.
+    /// The standard error of the total, if the quantity changes with the time by this slope;
+    /// residuals are divided by one minus their leverage on a fitted slope.
     fn residual_error(&self, values: &[f64], times: &[f64], slope: f64, squares: f64) -> f64 {
         let mut variance = 0.0;
         for stratum in &self.strata {
@@ -201,7 +203,8 @@ impl Bounded {
         }
     }
 
-    /// The sum of the waits over all messages; `total_s` is the time in all calls, if that is known.
+    /// The sum of the waits over all messages; `total_s` is the time in all calls, if that is
+    /// known.
     pub fn total(&self, design: &Design, total_s: Option<f64>) -> Estimate {
         let estimate = |values: &[f64]| {
             design.total(values, total_s.map(|total| KnownTime { times: &self.times, total }))
@@ -236,7 +239,8 @@ mod tests {
 
     #[test]
     fn the_known_time_corrects_the_sample() {
-        // Waits are all of the time but a constant; the sample has calls that are shorter than the mean.
+        // Waits are all of the time but a constant; the sample has calls that are shorter than the
+        // mean.
         let times: Vec<f64> = (0..40).map(|at| 1.0 + f64::from(at % 7)).collect();
         let waits: Vec<f64> = times.iter().map(|time| time - 1.0).collect();
         let found = design(40, 1000.0).total(&waits, Some(KnownTime { times: &times, total: 4200.0 }));

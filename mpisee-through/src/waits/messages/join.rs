@@ -125,7 +125,8 @@ impl Tables {
         }));
     }
 
-    /// Reads both tables of a profile; nothing where there are neither messages nor streams. Samples without their streams are an error.
+    /// Reads both tables of a profile; nothing where there are neither messages nor streams.
+    /// Samples without their streams are an error.
     pub fn read(profile: &Profile) -> Result<Self, ProfileError> {
         let mut tables = Tables { may_lack_last: !profile.run().complete, ..Tables::default() };
         let [has_messages, has_streams] =
@@ -178,7 +179,8 @@ pub struct MessagePart {
     /// When it was started here, and when at the other end, on the clock of each.
     pub started_ns: u64,
     pub peer_started_ns: u64,
-    /// When the other end entered the call that completed its part; when it started, if that is unknown.
+    /// When the other end entered the call that completed its part; when it started, if that is
+    /// unknown.
     pub peer_arrival_ns: u64,
     /// When the rank entered and left the call that completed it.
     pub arrival_ns: u64,
@@ -205,11 +207,14 @@ pub enum WithoutTimes {
 pub struct Joined {
     pub streams: Vec<Stream>,
     pub parts: Vec<MessagePart>,
-    /// The ends with messages in streams that are left out: communicator, rank, and whether it received them.
+    /// The ends with messages in streams that are left out: communicator, rank, and whether it
+    /// received them.
     pub uncovered: HashSet<(u32, u32, bool)>,
-    /// Recorded messages in streams that are left out, by communicator, reason, and the rank at fault.
+    /// Recorded messages in streams that are left out, by communicator, reason, and the rank at
+    /// fault.
     pub left_out: BTreeMap<(u32, WithoutTimes, u32), u64>,
-    /// Recorded messages in all streams, as the end with more of them has them, by communicator and sender.
+    /// Recorded messages in all streams, as the end with more of them has them, by communicator and
+    /// sender.
     pub messages: HashMap<(u32, u32), u64>,
     /// Ranks whose table of streams was full.
     pub full: HashSet<u32>,
@@ -217,7 +222,8 @@ pub struct Joined {
     pub is_recorded_unknown: bool,
 }
 
-/// Joins both ends of each stream; leaves out streams whose ends disagree or do not know the order of their messages.
+/// Joins both ends of each stream; leaves out streams whose ends disagree or do not know the order
+/// of their messages.
 pub fn join(tables: &mut Tables) -> Joined {
     let full = full_ranks(&tables.streams);
     let mut joined = Joined { is_recorded_unknown: tables.is_recorded_unknown, full, ..Joined::default() };
@@ -279,7 +285,8 @@ impl Joined {
         }
     }
 
-    /// Adds the rows of a stream in the order of their messages; false, and nothing, if its ends disagree on a message or have none in common.
+    /// Adds the rows of a stream in the order of their messages; false, and nothing, if its ends
+    /// disagree on a message or have none in common.
     fn add(&mut self, key: StreamKey, messages: u64, rows: &[MessageSample]) -> bool {
         let stream = self.streams.len() as u32;
         let before = self.parts.len();

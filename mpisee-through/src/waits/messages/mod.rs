@@ -1,7 +1,9 @@
-//! Who waits for whom in point-to-point messages, from sampled messages of which both ends are known.
+//! Who waits for whom in point-to-point messages, from sampled messages of which both ends are
+//! known.
 //!
-//! `class` says which calls wait, `join` reads the tables and joins both ends, `calls` computes the waits in the calls that completed messages, `comm` and
-//! `estimate` from these those of all messages on a communicator, `pattern` finds who stands out.
+//! `class` says which calls wait, `join` reads the tables and joins both ends, `calls` computes the
+//! waits in the calls that completed messages, `comm` and `estimate` from these those of all
+//! messages on a communicator, `pattern` finds who stands out.
 
 mod calls;
 mod class;
@@ -31,11 +33,14 @@ pub const MESSAGES: &str = "messages";
 pub struct Times {
     /// By [`Class`].
     pub by_class_s: [f64; Class::COUNT],
-    /// In calls that do not wait: those that start a message, test for one, or receive one that a probe has matched.
+    /// In calls that do not wait: those that start a message, test for one, or receive one that a
+    /// probe has matched.
     pub other_s: f64,
-    /// In probes that match no message, and in tests that a hang may explain: of these the profile has no samples.
+    /// In probes that match no message, and in tests that a hang may explain: of these the profile
+    /// has no samples.
     pub probes_s: f64,
-    /// True if there are requests of collectives, files or windows, for which calls may wait as well.
+    /// True if there are requests of collectives, files or windows, for which calls may wait as
+    /// well.
     pub has_other_requests: bool,
     pub starts: Starts,
 }
@@ -60,8 +65,8 @@ impl Starts {
 }
 
 impl Times {
-    /// The time in the calls that waited for the requests of this operation, in seconds, if there were no other calls about
-    /// requests.
+    /// The time in the calls that waited for the requests of this operation, in seconds, if there
+    /// were no other calls about requests.
     pub fn of_requests_s(&self, call: &str) -> Option<f64> {
         let is_alone = matches!(self.starts, Starts::One(operation) if operation.name() == call);
         (is_alone && self.other_s == 0.0).then(|| self.by_class_s[Class::Wait as usize])
@@ -100,7 +105,8 @@ pub fn begin_with(joined: &Joined, clocks: &mut Clocks) {
     }
 }
 
-/// The messages between hosts, for a comparison of their clocks. A call that only tests has no known end.
+/// The messages between hosts, for a comparison of their clocks. A call that only tests has no
+/// known end.
 pub fn passed<'j>(joined: &'j Joined, clocks: &Clocks) -> Vec<Passed> {
     let passed = |part: &'j MessagePart| {
         let hosts = [clocks.host(part.peer)?, clocks.host(part.rank)?];

@@ -24,7 +24,8 @@ pub enum LateEnd {
 /// The fewest ranks that wait for a hot receiver, and their part of the others.
 const FEWEST_WAITING: usize = 3;
 const MOST_WAITING: f64 = 0.5;
-/// A rank counts among those that wait for a hot receiver from this part of an even share of the wait on.
+/// A rank counts among those that wait for a hot receiver from this part of an even share of the
+/// wait on.
 const OF_EVEN_SHARE: f64 = 0.25;
 
 /// A rank is not named that waits for this part of what it causes, or longer.
@@ -33,7 +34,8 @@ const MOST_SUFFERED: f64 = 0.5;
 /// A rank is late at both ends where each of them has this part of what it caused.
 const OF_BOTH: f64 = 0.25;
 
-/// A node is named where those of its ranks that wait less have this part of what all of them cause.
+/// A node is named where those of its ranks that wait less have this part of what all of them
+/// cause.
 const OF_HOST: f64 = 0.5;
 
 /// The sampled messages of a communicator.

@@ -22,7 +22,8 @@ enum StratumKey {
     SeldomLate,
     /// Rank 0 receives from all others, one after the other, who wait for it to do so.
     Gather,
-    /// Neighbours of which some exchanged other messages before, and some exchange two messages each time.
+    /// Neighbours of which some exchanged other messages before, and some exchange two messages
+    /// each time.
     UnequalCounts,
     /// Neighbours who exchange messages with three tags.
     SeveralTags,
@@ -323,7 +324,8 @@ impl Tally {
     }
 }
 
-/// The tallies of waiting, of what ranks suffered and of what they caused, in 100 programs; and the findings.
+/// The tallies of waiting, of what ranks suffered and of what they caused, in 100 programs; and the
+/// findings.
 fn tallies(kind: StratumKey) -> ([Tally; 3], Vec<(u32, Vec<Finding>)>) {
     let mut tallies = [const { Tally { inside: 0, all: 0, widths: 0.0, errors: 0.0 } }; 3];
     let mut findings = Vec::new();

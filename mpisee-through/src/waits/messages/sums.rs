@@ -123,8 +123,8 @@ impl Sums {
         })
     }
 
-    /// Who waited for whom, in seconds: what a rank suffered, split as the sample has it. Where that has no wait of the rank, its
-    /// peers have equal parts.
+    /// Who waited for whom, in seconds: what a rank suffered, split as the sample has it. Where
+    /// that has no wait of the rank, its peers have equal parts.
     pub fn pairs(&self, design: &Design) -> Vec<(u32, u32, f64)> {
         let mut sampled_s: BTreeMap<(u32, u32), f64> = BTreeMap::new();
         let mut wholes_s: BTreeMap<u32, f64> = BTreeMap::new();
@@ -165,7 +165,8 @@ impl Sums {
             let caused = groups.fold(Estimate::default(), Estimate::plus);
             self.ranks.entry(of_rank[0].rank).or_default().caused = caused;
         }
-        // A rank that is seldom late may not be so in the sample: its error is at least that of others.
+        // A rank that is seldom late may not be so in the sample: its error is at least that of
+        // others.
         let count = self.ranks.len().max(1) as f64;
         let squares: f64 = self.ranks.values().map(|rank| rank.caused.error.powi(2)).sum();
         let error = (squares / count).sqrt();

@@ -3,8 +3,8 @@
 use crate::support::{Builder, Written};
 use mpisee_profile::rows::{DeviceLinkRow, DeviceRow, NicRow};
 
-/// Four ranks on one node with two NUMA nodes and three GPUs: rank 1 is far from its GPU, of rank 2 it is unknown, as its cores are
-/// on both, and rank 3 uses none.
+/// Four ranks on one node with two NUMA nodes and three GPUs: rank 1 is far from its GPU, of rank 2
+/// it is unknown, as its cores are on both, and rank 3 uses none.
 pub fn run() -> Builder {
     let device = |uuid: &str, address: &str, node: u32, cpus: &str, ranks: &str| DeviceRow {
         host: "n1".to_owned(),

@@ -38,7 +38,8 @@ fn calls_that_a_hang_or_an_early_end_explains_are_no_finding() {
     finds(&ended(dups(16), Some("MPI_Allreduce")), &["creation W"]);
 }
 
-/// Rank 3 sends late to ranks 1 and 2. Then all ranks poll by this call for 5 s each, in which they are killed or not.
+/// Rank 3 sends late to ranks 1 and 2. Then all ranks poll by this call for 5 s each, in which they
+/// are killed or not.
 fn polling_to_the_end(call: &str, is_killed: bool) -> Builder {
     let mut builder = late_sender(41);
     let receive = builder.line("step", "solver.c", 301);

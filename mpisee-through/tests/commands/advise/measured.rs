@@ -1,4 +1,5 @@
-//! Rules about measured waiting, transfers and volumes: each finds what it is for, from its threshold on.
+//! Rules about measured waiting, transfers and volumes: each finds what it is for, from its
+//! threshold on.
 
 use super::waiting::{arrive, on_one_node, some_rank};
 use super::{ALL, finds, on, run, using};
@@ -18,7 +19,8 @@ pub fn plant(mut builder: Builder) -> Builder {
         .with(|profile| profile.ranks[..6].iter_mut().for_each(|row| row.wall_s.0 = 9.5))
 }
 
-/// Forty MPI_Alltoall without waiting, that take so long for each rank in all; the shortest takes 1 ms.
+/// Forty MPI_Alltoall without waiting, that take so long for each rank in all; the shortest takes 1
+/// ms.
 fn slow(builder: Builder, comm: &str, time_s: f64) -> Builder {
     let mut builder = arrive(builder, comm, &ALL, "MPI_Alltoall", 40, |_, _| 0.0);
     builder.arrivals.iter_mut().filter(|row| row.comm == comm).for_each(|row| {
@@ -32,7 +34,8 @@ fn slow(builder: Builder, comm: &str, time_s: f64) -> Builder {
     builder
 }
 
-/// Rank 1 sends this number of messages of 8 bytes to rank 0, each of which takes so long at least on either side.
+/// Rank 1 sends this number of messages of 8 bytes to rank 0, each of which takes so long at least
+/// on either side.
 fn tiny(builder: Builder, comm: &str, messages: u64, least_s: f64) -> Builder {
     let time_s = messages as f64 * least_s;
     let end = |builder: Builder, rank: u32, call: &str| {
@@ -215,7 +218,8 @@ fn barriers_that_may_be_before_something_else_are_not_needless() {
     // The same calls of both are sampled, or not.
     finds(&kept(|row| row.instance % 4 == 1), &["needless-barriers W"]);
     finds(&kept(|row| row.instance % 4 == u64::from(row.call == "MPI_Barrier")), &[]);
-    // The program begins with a barrier, so that numbers differ by one: of a random sample there are some pairs.
+    // The program begins with a barrier, so that numbers differ by one: of a random sample there
+    // are some pairs.
     let begins = |keeps: fn(u64) -> bool| {
         followed(run(), "W", 400, 0.001, 10e-6).with(|profile| {
             for row in profile.arrivals.iter_mut().filter(|row| row.call == "MPI_Barrier") {

@@ -9,7 +9,8 @@ fn run() -> Builder {
     Builder::new(4).comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-3", |_| {})
 }
 
-/// A row of each rank: its number of timed and other calls, its seconds, and its shortest and longest call.
+/// A row of each rank: its number of timed and other calls, its seconds, and its shortest and
+/// longest call.
 fn timed(builder: &Builder, call: &str, ranks: &[(u32, [u64; 2], f64, [f64; 2])]) -> Written {
     let row = |&(rank, [calls, untimed], gpu_s, [min_s, max_s]): &(u32, [u64; 2], f64, [f64; 2])| {
         let bytes = calls << 20;

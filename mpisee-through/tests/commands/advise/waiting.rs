@@ -4,8 +4,8 @@ use super::{ALL, finds, on, run, using};
 use crate::support::Builder;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, MessageEnd, MessageRow, Seconds, StreamRow};
 
-/// Calls of an operation, all of them sampled, one each second, to which a rank comes late by so many seconds. Nobody leaves
-/// before all have come, 1 ms after.
+/// Calls of an operation, all of them sampled, one each second, to which a rank comes late by so
+/// many seconds. Nobody leaves before all have come, 1 ms after.
 pub fn arrive(
     mut builder: Builder,
     comm: &str,
@@ -100,7 +100,8 @@ fn who_is_waited_for_was_measured() {
     finds(&sums, &[]);
 }
 
-/// Messages one each second between two ranks, whose sender and receiver are there by a time after it, in seconds.
+/// Messages one each second between two ranks, whose sender and receiver are there by a time after
+/// it, in seconds.
 fn pass(builder: Builder, ends: [u32; 2], messages: u64, late_s: [f64; 2]) -> Builder {
     pass_each(builder, ends, messages, |_| late_s)
 }
@@ -320,7 +321,8 @@ fn a_rank_that_passes_on_what_another_causes_is_one_finding() {
     assert!(said.contains("Another finding has the same cause: Other ranks wait for rank 2 on W"), "{said}");
 }
 
-/// Rank 2 waits for rank 3 on their pair, and rank 3 for rank 2 on the world, where the others do as well.
+/// Rank 2 waits for rank 3 on their pair, and rank 3 for rank 2 on the world, where the others do
+/// as well.
 fn circle() -> Builder {
     let builder = on_one_node().comm("W_s1.2", "W", "MPI_Comm_split", "2-3", |_| {});
     let late = |late: u32| move |_: u64, rank: u32| if rank == late { 0.05 } else { 0.0 };
@@ -355,7 +357,8 @@ fn ranks_that_may_be_late_because_of_each_other_are_said_once() {
 
 #[test]
 fn a_rank_that_passes_on_the_waiting_of_a_circle_is_no_part_of_it() {
-    // Ranks 2 and 3 wait for each other as in a circle, rank 5 mostly for rank 2, so that it is late for rank 4.
+    // Ranks 2 and 3 wait for each other as in a circle, rank 5 mostly for rank 2, so that it is
+    // late for rank 4.
     let late = |late: u32| move |_: u64, rank: u32| if rank == late { 0.05 } else { 0.0 };
     let on_pair = |_: u64, rank: u32| [0.0, 0.05, 0.02][usize::from(rank == 3) + 2 * usize::from(rank == 5)];
     let builder = on_one_node().comm("W_s1.2", "W", "MPI_Comm_split", "2-3,5", |_| {});

@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A program that prints the return addresses of the calls that lead to `take`, which is inlined in `fill`.
+/// A program that prints the return addresses of the calls that lead to `take`, which is inlined in
+/// `fill`.
 const STACK: &str = r#"
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -38,7 +39,8 @@ int main() {
 }
 "#;
 
-/// Compiles `STACK` where the profile is, and says what it prints; `flags` make another build of it.
+/// Compiles `STACK` where the profile is, and says what it prints; `flags` make another build of
+/// it.
 fn stack(profile: &Written, flags: &[&str]) -> (PathBuf, String) {
     let (source, program) = (profile.beside().join("stack.cc"), profile.beside().join("stack"));
     std::fs::write(&source, STACK).unwrap();
@@ -176,8 +178,8 @@ flags,64,0,16,30,0,0,120,0.750000000,GPU-b,stencil.cu:77
 flags,64,48,64,10,0,0,40,0.250000000,GPU-b,stencil.cu:77
 ",
     );
-    // Of memory of another process its device is known from its owner's file alone. Two warps are 16 parts of 16 bytes
-    // each, and the copy from 1000 to 1100 is in 7.
+    // Of memory of another process its device is known from its owner's file alone. Two warps are
+    // 16 parts of 16 bytes each, and the copy from 1000 to 1100 is in 7.
     let ran = with(&["--format", "csv", "--peer-device", "GPU-b"]);
     let lines: Vec<&str> = ran.exits(0).stdout.lines().skip(1).collect();
     assert!(lines.len() == 2 * 16 + 7 && lines.iter().all(|line| line.starts_with("ghost cells,4096,")));

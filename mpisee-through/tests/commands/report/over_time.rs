@@ -1,4 +1,5 @@
-//! The chart over time: its numbers are those of `timeline`, and long runs do not make the page large.
+//! The chart over time: its numbers are those of `timeline`, and long runs do not make the page
+//! large.
 
 use super::{at, data_of, full, index, json_of, list, page_of, rows_of};
 use crate::support::Written;
@@ -7,7 +8,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A profile with a time line of three phases: on the pools, outside of MPI, and on `W` with the network at 40 % of its link.
+/// A profile with a time line of three phases: on the pools, outside of MPI, and on `W` with the
+/// network at 40 % of its link.
 pub fn with_time_line() -> Written {
     let profile = full().write();
     write_time_line(&profile);
@@ -137,7 +139,8 @@ fn a_long_run_does_not_make_a_large_page() {
     assert!((mine / theirs - 1.0).abs() < 1e-6, "{mine} {theirs}");
 }
 
-/// A folder beside the profile that is of another run, is a link, or has what never ends, is none of its.
+/// A folder beside the profile that is of another run, is a link, or has what never ends, is none
+/// of its.
 #[test]
 fn time_lines_of_others_are_left_alone() {
     let with = |change: fn(&Path)| {

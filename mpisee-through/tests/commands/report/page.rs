@@ -1,4 +1,5 @@
-//! The page: text of the program stays text, the bundle is what its sources make, and a browser shows it.
+//! The page: text of the program stays text, the bundle is what its sources make, and a browser
+//! shows it.
 
 use super::{data_of, full, page_of};
 use crate::support::{Builder, Written};

@@ -29,7 +29,8 @@ struct Built {
     scratch: TempDir,
     app: PathBuf,
     build_id: String,
-    /// The return addresses of calls of MPI: in `step` with `exchange` inlined, in `main`, and that of `main`'s call of `step`.
+    /// The return addresses of calls of MPI: in `step` with `exchange` inlined, in `main`, and that
+    /// of `main`'s call of `step`.
     calls: [u64; 3],
 }
 

@@ -1,4 +1,5 @@
-//! The user's list of frames to skip: where it is found, and what is said of one that cannot be used.
+//! The user's list of frames to skip: where it is found, and what is said of one that cannot be
+//! used.
 
 use crate::support::{Builder, Ran, Written};
 use std::path::{Path, PathBuf};

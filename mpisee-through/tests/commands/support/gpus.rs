@@ -15,7 +15,8 @@ pub const A: &str = "GPU-0aaaaaaa-1111-2222-3333-444444444444";
 /// The second one.
 pub const B: &str = "GPU-0bbbbbbb-1111-2222-3333-444444444444";
 
-/// Three ranks, of which 0 and 1 have a GPU each and 2 none; with messages, copies, kernels' accesses and a communicator of NCCL.
+/// Three ranks, of which 0 and 1 have a GPU each and 2 none; with messages, copies, kernels'
+/// accesses and a communicator of NCCL.
 pub fn two_gpus() -> Written {
     let device = |uuid: &str, ranks: &str| DeviceRow {
         host: "n1".to_owned(),
@@ -82,7 +83,8 @@ pub fn two_gpus() -> Written {
     written
 }
 
-/// Two ranks that spend 10 s, of which 1 s is in MPI and 3 s in NCCL, both in a region, at known places and on known paths.
+/// Two ranks that spend 10 s, of which 1 s is in MPI and 3 s in NCCL, both in a region, at known
+/// places and on known paths.
 pub fn beside_nccl() -> Builder {
     let mut profile = Builder::new(2)
         .comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-1", |_| {})
@@ -106,7 +108,8 @@ pub fn beside_nccl() -> Builder {
     profile
 }
 
-/// Two processes without MPI that end at different times, with calls of NCCL at a known place and on a known path.
+/// Two processes without MPI that end at different times, with calls of NCCL at a known place and
+/// on a known path.
 pub fn nccl_alone() -> Builder {
     let mut profile =
         Builder::new(2).comm("N1-5e1c09tz", "", "ncclCommInitRank", "0-1", |_| {}).with(|profile| {

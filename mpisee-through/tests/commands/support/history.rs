@@ -15,7 +15,8 @@ pub fn label(entry: usize) -> String {
     format!("c{:06x}", 0x00a1_b2c3 + 0x0001_3579 * entry)
 }
 
-/// The runs of an entry: reductions take 0.5 s, then 0.8 s; the differences between runs are the same in each entry.
+/// The runs of an entry: reductions take 0.5 s, then 0.8 s; the differences between runs are the
+/// same in each entry.
 pub fn runs(entry: usize) -> Vec<Builder> {
     let reduce_s = if entry < SLOWER { 0.5 } else { 0.8 };
     let of = |number: usize| {

@@ -198,7 +198,8 @@ impl Builder {
         site
     }
 
-    /// Adds calls of a rank that are on a path through these sites, the innermost first; they are in `calls.csv`, too.
+    /// Adds calls of a rank that are on a path through these sites, the innermost first; they are
+    /// in `calls.csv`, too.
     pub fn path(&mut self, comm: &str, rank: u32, call: &str, calls: u64, time_s: f64, sites: &[SiteId]) {
         let path = PathId::new(sites.iter().copied());
         if self.stacks.iter().all(|row| row.path != path) {
@@ -248,7 +249,8 @@ impl Builder {
         self
     }
 
-    /// Adds what a variable of MPI's grew by in a region, or had there: value, smallest and largest.
+    /// Adds what a variable of MPI's grew by in a region, or had there: value, smallest and
+    /// largest.
     pub fn variable(mut self, name: &str, rank: u32, region: &str, grew: Option<f64>, had: [f64; 3]) -> Self {
         let is_level = grew.is_none();
         self.variables.push(VariableRow {
@@ -323,7 +325,8 @@ impl Written {
         Ran::new(self.command(arguments))
     }
 
-    /// Expects the output that `snapshots` has under the name, and no line of it wider than the page.
+    /// Expects the output that `snapshots` has under the name, and no line of it wider than the
+    /// page.
     #[track_caller]
     pub fn golden_at(&self, width: usize, name: &str, arguments: &[&str]) {
         let columns = width.to_string();
@@ -418,7 +421,8 @@ impl Ran {
         );
     }
 
-    /// Expects success and the output that `snapshots` has under the name; `INSTA_UPDATE=always` writes it.
+    /// Expects success and the output that `snapshots` has under the name; `INSTA_UPDATE=always`
+    /// writes it.
     #[track_caller]
     pub fn golden(&self, name: &str) {
         self.golden_exiting(0, name);
@@ -469,7 +473,8 @@ pub fn golden(name: &str, text: &str) {
     }, { insta::assert_snapshot!(name, text) });
 }
 
-/// A run of 8 ranks on 2 nodes with a Cartesian grid, its rows, a label, a point-to-point pair and `S`.
+/// A run of 8 ranks on 2 nodes with a Cartesian grid, its rows, a label, a point-to-point pair and
+/// `S`.
 pub fn splatt() -> Builder {
     let mut profile = Builder::new(8)
         .with(|profile| {
@@ -505,8 +510,8 @@ pub fn splatt() -> Builder {
         .messages("W", 1, 5, 4, 404)
 }
 
-/// A run of 8 ranks in two pools, which make the same communicators by calls of other numbers, as Quantum ESPRESSO does:
-/// one makes more of them.
+/// A run of 8 ranks in two pools, which make the same communicators by calls of other numbers, as
+/// Quantum ESPRESSO does: one makes more of them.
 pub fn pools() -> Builder {
     let mut profile = Builder::new(8)
         .comm("W_s1.0", "W", "MPI_Comm_split", "0-3", |_| {})
@@ -544,8 +549,8 @@ pub fn pools() -> Builder {
     profile
 }
 
-/// A run of 4 ranks, in which a solver waits for messages at two places, reduces by a wrapper of its own, and writes by HDF5; of
-/// some calls the path is known, of some not even the site.
+/// A run of 4 ranks, in which a solver waits for messages at two places, reduces by a wrapper of
+/// its own, and writes by HDF5; of some calls the path is known, of some not even the site.
 pub fn solver() -> Builder {
     let mut profile = Builder::new(4).comm("W_s1.0", "W", "MPI_Comm_split", "0-1", |_| {}).comm(
         "W_s1.2",

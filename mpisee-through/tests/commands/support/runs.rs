@@ -34,7 +34,8 @@ pub fn copy(home: &Written, from: &str, to: &str) {
     }
 }
 
-/// A run in which each rank computes, reduces on `W` and exchanges on its part of `W`: seconds of each, by rank.
+/// A run in which each rank computes, reduces on `W` and exchanges on its part of `W`: seconds of
+/// each, by rank.
 pub fn run(ranks: u32, [outside_s, reduce_s, exchange_s]: [f64; 3]) -> Builder {
     let mut builder = Builder::new(ranks);
     for first in (0..ranks).step_by(2) {
@@ -51,7 +52,8 @@ pub fn run(ranks: u32, [outside_s, reduce_s, exchange_s]: [f64; 3]) -> Builder {
     builder
 }
 
-/// As Fig. 4 of the mpisee paper: the time on the parts goes with the run time, that of `W` does not.
+/// As Fig. 4 of the mpisee paper: the time on the parts goes with the run time, that of `W` does
+/// not.
 pub fn repetitions() -> Vec<Builder> {
     let times = [(1.0, 0.52), (1.3, 0.48), (1.1, 0.50), (1.6, 0.51), (1.2, 0.49), (1.4, 0.51)];
     let mut runs: Vec<Builder> =

@@ -86,8 +86,8 @@ impl Suite {
     }
 }
 
-/// A copy of configure that leaves the tests of Fortran's mpi_f08 in although MPICH itself is not built along with
-/// the suite.
+/// A copy of configure that leaves the tests of Fortran's mpi_f08 in although MPICH itself is not
+/// built along with the suite.
 fn f08_configure(source: &Path, work: &Path) -> PathBuf {
     let text = std::fs::read(source.join("configure")).expect("the suite of a release has configure");
     let text = String::from_utf8_lossy(&text);

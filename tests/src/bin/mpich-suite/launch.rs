@@ -66,8 +66,8 @@ pub struct Check {
 }
 
 impl Outcome {
-    /// Returns whether the two ended in the same way. Of ranks that exit with different codes, as the suite expects of some
-    /// tests, the launcher passes on one; but not a signal's.
+    /// Returns whether the two ended in the same way. Of ranks that exit with different codes, as
+    /// the suite expects of some tests, the launcher passes on one; but not a signal's.
     pub fn is_like(&self, other: &Outcome) -> bool {
         let is_exit = |outcome: &Outcome| outcome.success && outcome.code.is_some_and(|code| code < 128);
         self.code == other.code && self.success == other.success || is_exit(self) && is_exit(other)
@@ -105,7 +105,8 @@ impl Setting<'_> {
         let segments = tempfile::tempdir_in("/dev/shm").expect("a temporary folder in memory");
         self.link_programs(test, scratch.path());
         let mut command = self.command(test, profiled, &segments);
-        // Open MPI's launchers that run at once get in each other's way where they share this folder.
+        // Open MPI's launchers that run at once get in each other's way where they share this
+        // folder.
         command.env("OMPI_MCA_orte_tmpdir_base", scratch.path());
         command.current_dir(scratch.path());
         command.env(MARK, scratch.path());
@@ -144,7 +145,8 @@ impl Setting<'_> {
         let preload = self.pause.iter().map(|pause| ("LD_PRELOAD".to_owned(), pause.display().to_string()));
         let mut command = self.mpi.launcher(test.ranks, &preload.collect::<Vec<_>>());
         if self.mpi.is_open_mpi {
-            // Where spawned processes have no slots left, Open MPI 4.1 waits for ever in MPI_Finalize.
+            // Where spawned processes have no slots left, Open MPI 4.1 waits for ever in
+            // MPI_Finalize.
             command.args(["--host", &format!("localhost:{SLOTS}"), "--bind-to", "none"]);
         }
         command.args(&test.launcher_options);
@@ -260,8 +262,8 @@ fn marked(scratch: &Path) -> Vec<u32> {
         .collect()
 }
 
-/// Returns whether a run takes longer than it may even without the time for which a process of it waited for a core that
-/// others had. A run whose processes have just ended is not late.
+/// Returns whether a run takes longer than it may even without the time for which a process of it
+/// waited for a core that others had. A run whose processes have just ended is not late.
 fn is_late(scratch: &Path, elapsed: Duration, limit: Duration) -> bool {
     let waited = marked(scratch).into_iter().filter_map(|process| {
         let times = std::fs::read_to_string(format!("/proc/{process}/schedstat")).ok()?;

@@ -71,7 +71,8 @@ impl Test {
                 "mem" => test.memory_gb = value.parse().unwrap_or_default(),
                 "resultTest" if value == "TestStatusNoErrors" => test.success = Success::FailureNoErrors,
                 "resultTest" => test.success = Success::Failure,
-                // `strict`, `mpix`, `xfail`: the run without the profiler shows whether this MPI passes.
+                // `strict`, `mpix`, `xfail`: the run without the profiler shows whether this MPI
+                // passes.
                 _ => {}
             }
         }
@@ -92,8 +93,8 @@ fn normalized(path: &Path) -> PathBuf {
     normal
 }
 
-/// The tests of a directory and of those below it that its list names. A list that configure made comes before the
-/// one in the source.
+/// The tests of a directory and of those below it that its list names. A list that configure made
+/// comes before the one in the source.
 pub fn read(source: &Path, build: &Path, directory: &Path, lists: &[String]) -> Vec<Test> {
     let mut tests = Vec::new();
     for list in lists {

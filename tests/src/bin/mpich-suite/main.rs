@@ -1,4 +1,5 @@
-//! Runs MPICH's own test suite without and with the profiler, and compares the outcomes; see `--help`.
+//! Runs MPICH's own test suite without and with the profiler, and compares the outcomes; see
+//! `--help`.
 
 mod build;
 mod launch;
@@ -18,8 +19,8 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The directories of the suite. `manual` and `perf` are no tests that run by themselves; `ckpoint` and `ft` need an
-/// MPI that survives the loss of ranks.
+/// The directories of the suite. `manual` and `perf` are no tests that run by themselves; `ckpoint`
+/// and `ft` need an MPI that survives the loss of ranks.
 const DIRECTORIES: [&str; 23] = [
     "attr", "basic", "coll", "comm", "cxx", "datatype", "errhan", "errors", "f08", "f77", "f90", "group",
     "impls", "info", "init", "io", "mpi_t", "part", "pt2pt", "rma", "spawn", "threads", "topo",
@@ -30,10 +31,10 @@ const REPEATS: usize = 3;
 
 /// Run MPICH's own test suite without and with the profiler, and compare the outcome of each test.
 ///
-/// A test whose outcome is another with the profiler is run three times without and with. It is unsteady if its runs
-/// without are not alike; else it differs, or differs sometimes. A test that hangs without the profiler is not run with
-/// it. The profile of a test that succeeds has to pass `mpisee-through check`. Exits with 1 if a test differs, or if a
-/// profile does not pass.
+/// A test whose outcome is another with the profiler is run three times without and with. It is
+/// unsteady if its runs without are not alike; else it differs, or differs sometimes. A test that
+/// hangs without the profiler is not run with it. The profile of a test that succeeds has to pass
+/// `mpisee-through check`. Exits with 1 if a test differs, or if a profile does not pass.
 ///
 /// The results are lines of JSON, one per test.
 #[derive(Parser)]
@@ -213,7 +214,8 @@ fn verdict(without: &[Outcome], with: &[Outcome]) -> &'static str {
     }
 }
 
-/// Error in the profile of a run that ended in success. One that fails may leave a part of a profile.
+/// Error in the profile of a run that ended in success. One that fails may leave a part of a
+/// profile.
 fn wrong(with: &[Outcome]) -> Vec<String> {
     let Some(outcome) = with.iter().find(|outcome| outcome.success && outcome.code == Some(0)) else {
         return Vec::new();

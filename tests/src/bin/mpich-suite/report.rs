@@ -7,7 +7,8 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Mutex;
 
-/// The columns of the table: verdicts as they stand in the results, and one for what `mpisee-through check` found.
+/// The columns of the table: verdicts as they stand in the results, and one for what
+/// `mpisee-through check` found.
 const COLUMNS: [&str; 9] = [
     "same",
     "fails alike",

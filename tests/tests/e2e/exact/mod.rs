@@ -31,7 +31,8 @@ pub fn assert_calls_but(
     assert_eq!(got, expected, "left: got, right: expected, of rank {rank} on {comm}");
 }
 
-/// Asserts that the calls of `rank` to `call` on `comm` are in the size classes of these messages, one each.
+/// Asserts that the calls of `rank` to `call` on `comm` are in the size classes of these messages,
+/// one each.
 #[track_caller]
 pub fn assert_classes(tables: &Tables, comm: &str, rank: u32, call: &str, messages: &[u64]) {
     let messages: Vec<[u64; 2]> = messages.iter().map(|&bytes| [bytes; 2]).collect();
@@ -59,8 +60,8 @@ pub fn assert_in_classes(tables: &Tables, comm: &str, rank: u32, call: &str, mes
     assert_eq!(got, expected, "left: got, right: expected, by class, of {call} by {rank} on {comm}");
 }
 
-/// Asserts that `peers.csv` has these rows and no others that are not zero: communicator, rank, peer,
-/// then messages and bytes sent, messages and bytes received.
+/// Asserts that `peers.csv` has these rows and no others that are not zero: communicator, rank,
+/// peer, then messages and bytes sent, messages and bytes received.
 #[track_caller]
 pub fn assert_peers(tables: &Tables, expected: &[(&str, u32, u32, [u64; 4])]) {
     let mut got: Vec<(&str, u32, u32, [u64; 4])> = tables

@@ -1,4 +1,5 @@
-//! `mpisee --gpu-copies`: copies of the host and what of it was for messages, with a fake driver and CUPTI.
+//! `mpisee --gpu-copies`: copies of the host and what of it was for messages, with a fake driver
+//! and CUPTI.
 
 use super::{LIMIT, installation, left};
 use mpisee_profile::Profile;
@@ -131,7 +132,8 @@ fn collectives_stage_what_each_process_sends_and_receives(mpi: &Mpi) {
     let rows: Vec<StagedRow> = rows(&prefix.path().join("test.mpisee"));
     let row =
         |comm, direction, matches, bytes| (comm, direction, Memory::Host, CopyMode::Blocking, matches, bytes);
-    // Rank 0 sends 8009 bytes and gets 41, rank 1 sends 41 and gets 8009; both send the other copy, of which the first byte was received.
+    // Rank 0 sends 8009 bytes and gets 41, rank 1 sends 41 and gets 8009; both send the other copy,
+    // of which the first byte was received.
     let expected = |rank: u32| {
         vec![
             row("W_d2", Sent, 1, 5003),

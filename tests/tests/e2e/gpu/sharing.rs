@@ -25,7 +25,8 @@ fn nvshmem() -> &'static Path {
     })
 }
 
-/// Memory that was written to, in the order of the accesses: 32 of 8 bytes each for a number that the owner's other memory has not.
+/// Memory that was written to, in the order of the accesses: 32 of 8 bytes each for a number that
+/// the owner's other memory has not.
 const WRITTEN: [(&str, Option<u32>, u64); 10] = [
     ("late name", Some(0), 2),
     // One number and one size stand for two allocations.

@@ -1,4 +1,5 @@
-//! Correct MPI programs that are hard on a profiler (`tests/programs/hostile`), run without it and with it.
+//! Correct MPI programs that are hard on a profiler (`tests/programs/hostile`), run without it and
+//! with it.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use mpisee_profile::comm_name::is_shared_row;
@@ -14,7 +15,8 @@ pub struct Case {
     pub compiler: &'static [&'static str],
     pub launcher: &'static [&'static str],
     pub options: &'static [&'static str],
-    /// Segments that may stay: of ranks that ended without `MPI_Finalize` as far as the library can see.
+    /// Segments that may stay: of ranks that ended without `MPI_Finalize` as far as the library can
+    /// see.
     pub may_stay: usize,
 }
 
@@ -23,7 +25,8 @@ pub const fn case(program: &'static str, ranks: u32) -> Case {
     Case { program, ranks, argument: "", compiler: &[], launcher: &[], options: &[], may_stay: 0 }
 }
 
-/// The lines that a program printed, in alphabetical order, without UCX's about receives that nobody completed.
+/// The lines that a program printed, in alphabetical order, without UCX's about receives that
+/// nobody completed.
 pub fn sorted(stdout: &str) -> Vec<String> {
     let mut lines: Vec<String> =
         stdout.lines().filter(|line| !line.contains("UCX  WARN")).map(str::to_owned).collect();

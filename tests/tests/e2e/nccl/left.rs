@@ -1,4 +1,5 @@
-//! Counts of processes without MPI that ended in another way than by an exit, or that had no room for a segment.
+//! Counts of processes without MPI that ended in another way than by an exit, or that had no room
+//! for a segment.
 
 use super::without_mpi::{OF_LAUNCHERS, STARTED, expected, left, program, start, start_and_mark_ends};
 use super::{plugin, sums};
@@ -85,7 +86,8 @@ fn who_started_processes_says_what_they_left() {
     assert_eq!(reductions(&recovered(folder.path())), [(0, 3, 3 * 83), (1, 3, 3 * 83)]);
 }
 
-/// A rank that is not the first: the others end before it, and nobody is left who could write a profile.
+/// A rank that is not the first: the others end before it, and nobody is left who could write a
+/// profile.
 #[case]
 fn a_rank_alone_that_calls_exec_says_what_is_left() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -100,7 +102,8 @@ fn a_rank_alone_that_calls_exec_says_what_is_left() {
     );
 }
 
-/// Children of multiprocessing's fork server are not those of the program, and end without exit handlers as forked ones do.
+/// Children of multiprocessing's fork server are not those of the program, and end without exit
+/// handlers as forked ones do.
 #[case]
 fn what_processes_of_python_leave_is_said() {
     for (method, left_by) in [("fork", 2), ("forkserver", 2), ("spawn", 0)] {
@@ -138,7 +141,8 @@ fn calls_of_a_forked_process_are_not_seen() {
     assert_eq!(tables.run.not_seen, [(reason, 2 * (1 + 7 + 1))].into(), "{said}");
 }
 
-/// Where `mpisee` starts each process, the line of the profile's name is the only one that can name what a killed rank left.
+/// Where `mpisee` starts each process, the line of the profile's name is the only one that can name
+/// what a killed rank left.
 #[case]
 fn what_a_killed_rank_left_is_said_beside_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -171,7 +175,8 @@ fn a_single_process_needs_no_room_for_a_segment() {
     assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(1), "{said}");
 }
 
-/// A child that comes without the handlers of `fork` has all that the parent has, and exits as a program does.
+/// A child that comes without the handlers of `fork` has all that the parent has, and exits as a
+/// program does.
 #[case]
 fn a_child_leaves_the_profile_to_its_parent() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -181,7 +186,8 @@ fn a_child_leaves_the_profile_to_its_parent() {
     assert_eq!(sums(&Tables::read(&folder.path().join("test.mpisee"), &said)), expected(1), "{said}");
 }
 
-/// Each rank has a communicator of its own, so that one may end while another writes its profile: each is in one profile, and nothing is left.
+/// Each rank has a communicator of its own, so that one may end while another writes its profile:
+/// each is in one profile, and nothing is left.
 #[case]
 fn each_rank_is_in_one_profile_whenever_it_ends() {
     for _ in 0..12 {

@@ -1,5 +1,5 @@
-//! NVIDIA's NCCL as it is: its header has what the spec has, its library the functions, and calls return through mpisee what they
-//! return alone.
+//! NVIDIA's NCCL as it is: its header has what the spec has, its library the functions, and calls
+//! return through mpisee what they return alone.
 
 use super::without_mpi::OF_LAUNCHERS;
 use mpisee_profile::nccl::{Config, ID_BYTES, IN_PROGRESS, INVALID_USAGE, SUCCESS, bytes_of};
@@ -11,7 +11,8 @@ use std::ffi::c_char;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Begins of the names of functions that are not interposed: they neither communicate nor make or end a communicator.
+/// Begins of the names of functions that are not interposed: they neither communicate nor make or
+/// end a communicator.
 const OTHERS: [&str; 31] = [
     // What there is.
     "ncclCommCount",

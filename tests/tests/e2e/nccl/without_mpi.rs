@@ -1,4 +1,5 @@
-//! Programs of NCCL without MPI: each process is profiled, and the last one to end on the node writes the profile of all.
+//! Programs of NCCL without MPI: each process is profiled, and the last one to end on the node
+//! writes the profile of all.
 
 use super::{Comm, Sums, library, linked, sums};
 use crate::buffers::driver;
@@ -50,8 +51,8 @@ pub(super) fn start(folder: &Path, options: &[&str], ranks: u32, arguments: &[&s
     within(LIMIT, &mut command)
 }
 
-/// Starts the program with these arguments as three processes, each with an `mpisee` of its own; ranks 0 and 1 leave a file `done.N` once they
-/// have ended.
+/// Starts the program with these arguments as three processes, each with an `mpisee` of its own;
+/// ranks 0 and 1 leave a file `done.N` once they have ended.
 pub(super) fn start_and_mark_ends(folder: &Path, arguments: &str) -> String {
     std::fs::create_dir_all(folder.join("segments")).expect("it can be made");
     let launcher = dist().join("bin/mpisee").display().to_string();
@@ -279,7 +280,8 @@ fn what_a_killed_process_counted_is_recovered() {
     assert_eq!([of(0), of(1)], [vec![(3, 3 * 83)], vec![(3, 3 * 83)]], "{said}");
 }
 
-/// Ranks end at different times: those that are done leave their counts, and the last one writes the profile.
+/// Ranks end at different times: those that are done leave their counts, and the last one writes
+/// the profile.
 #[case]
 fn the_last_process_to_end_writes_the_profile() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -322,7 +324,8 @@ fn waiting(folder: &Path) -> Vec<PathBuf> {
 
 #[case]
 fn processes_of_several_nodes_have_one_profile() {
-    // All at once, so that whoever comes first may find that all are there; and the last one after the others.
+    // All at once, so that whoever comes first may find that all are there; and the last one after
+    // the others.
     for (arguments, waits) in [(&[][..], 0..=1), (&["after", "2"], 1..=1)] {
         assert_have_one_profile(arguments, waits);
     }

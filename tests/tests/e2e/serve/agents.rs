@@ -1,4 +1,5 @@
-//! Agents of several nodes: one job; servers that come and go, or hang; and the end of programs, which waits for none of them.
+//! Agents of several nodes: one job; servers that come and go, or hang; and the end of programs,
+//! which waits for none of them.
 
 use super::{Growing, Server, TOKEN, assert_as_in_profile, of_comm};
 use mpisee_tests::place::{Staying, soon, until, until_arrived};

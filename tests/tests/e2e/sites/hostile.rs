@@ -8,7 +8,8 @@ use mpisee_tests::{Mpi, Run, case};
 #[case]
 fn an_endless_expression_in_an_unwind_table_ends_the_walk_before_it(mpi: &Mpi) {
     let finished = Run::new(mpi, "sites/endless_table").ranks(2).profiled();
-    // Whether the one after the call that was left is counted depends on what that has left on the stack.
+    // Whether the one after the call that was left is counted depends on what that has left on the
+    // stack.
     let barriers = finished.tables().of_rank("W", "MPI_Barrier", 1).calls;
     assert!((20..=21).contains(&barriers), "{barriers}");
     let paths = all::<PathRow>(&finished.directory());

@@ -1,4 +1,5 @@
-//! Libraries that a program opens as it runs, by names that mean something for a while alone, and with more than their own code.
+//! Libraries that a program opens as it runs, by names that mean something for a while alone, and
+//! with more than their own code.
 
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};

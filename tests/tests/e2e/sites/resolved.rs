@@ -1,5 +1,5 @@
-//! Functions and lines that `mpisee-through sites` shows, of programs that are built in several ways. The programs' sources have remarks at
-//! their calls.
+//! Functions and lines that `mpisee-through sites` shows, of programs that are built in several
+//! ways. The programs' sources have remarks at their calls.
 
 use super::all;
 use mpisee_profile::rows::{CallRow, SiteRow};

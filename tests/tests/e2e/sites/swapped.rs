@@ -25,7 +25,8 @@ fn swapped(mpi: &Mpi, what: &str, most: &str) -> Finished {
     finished
 }
 
-/// The calls of rank 0 by operation and by the library, `first` or `second`, or `none`, whose site they are at.
+/// The calls of rank 0 by operation and by the library, `first` or `second`, or `none`, whose site
+/// they are at.
 fn counted(finished: &Finished, operation: &str) -> BTreeMap<&'static str, u64> {
     let directory = finished.directory();
     let modules: BTreeMap<_, _> =
@@ -48,8 +49,8 @@ fn is_replaced(finished: &Finished) -> bool {
     }
 }
 
-/// Runs the program until its counts are right, five times at most. New code is noticed in a call that waits, and whose path is taken:
-/// on a busy machine that may be a later one.
+/// Runs the program until its counts are right, five times at most. New code is noticed in a call
+/// that waits, and whose path is taken: on a busy machine that may be a later one.
 fn assert_once(mpi: &Mpi, what: &str, most: &str, is_right: impl Fn(&Finished) -> bool) {
     let mut seen = Vec::new();
     for _ in 0..5 {

@@ -1,4 +1,5 @@
-//! Expected contents of a profile aggregated over ranks, from one of the same run with rows of each rank.
+//! Expected contents of a profile aggregated over ranks, from one of the same run with rows of each
+//! rank.
 
 use mpisee_profile::comm_name::{derived, is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
@@ -58,8 +59,8 @@ pub fn assert_sums_of(by_rank: &Path, aggregate: &Path) {
     assert_eq!(of_nodes, ranks.len() as u64);
 }
 
-/// Description of a communicator or a family: how many, of which size, who in each group, what it is called, its
-/// topology, whether it was freed.
+/// Description of a communicator or a family: how many, of which size, who in each group, what it
+/// is called, its topology, whether it was freed.
 type Said = (u64, u32, [Vec<u32>; 2], String, String, u8);
 
 #[track_caller]
@@ -134,7 +135,8 @@ fn assert_traffic(by_rank: &Profile, aggregate: &Profile, families: &Families) {
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
 }
 
-/// By kernel, line, launching line, object, owner, device, kind of access and width: rows, accesses and bytes of GPU kernels.
+/// By kernel, line, launching line, object, owner, device, kind of access and width: rows, accesses
+/// and bytes of GPU kernels.
 #[track_caller]
 fn assert_gpu(by_rank: &Profile, aggregate: &Profile) {
     type Key = ([String; 4], Option<i64>, Option<PeerDevice>, String, u32);

@@ -181,7 +181,8 @@ fn describe(function: &Function) -> (Recorded, &str) {
         (Some(Meaning::ByHand { .. }), Some(OperationKind::Completion)) => {
             (Recorded::Time, "the bytes are with the call that started the request")
         }
-        // A call that starts requests moves their data; otherwise the arguments say whether there are data.
+        // A call that starts requests moves their data; otherwise the arguments say whether there
+        // are data.
         (Some(Meaning::ByHand { .. }), Some(OperationKind::PointToPoint)) => (Recorded::Bytes, ""),
         (Some(Meaning::ByHand { .. }), Some(_)) => {
             let has = |kind: &str| function.params.iter().any(|param| param.kind == kind);
@@ -190,8 +191,8 @@ fn describe(function: &Function) -> (Recorded, &str) {
     }
 }
 
-/// Returns whether an argument of a meaning gives a number of bytes: a block of data, one element of a
-/// datatype, or the status of a receive.
+/// Returns whether an argument of a meaning gives a number of bytes: a block of data, one element
+/// of a datatype, or the status of a receive.
 fn tells_bytes(function: &Function, arg: &Expr) -> bool {
     match arg {
         Expr::Block(..) => true,
@@ -217,8 +218,8 @@ fn not_interposed(function: &Function) -> (Recorded, &str) {
     }
 }
 
-/// Families of functions that say nothing about communication, by name; the first that fits has the reason.
-/// A function that fits none and handles communication is not recorded yet.
+/// Families of functions that say nothing about communication, by name; the first that fits has the
+/// reason. A function that fits none and handles communication is not recorded yet.
 const RULES: [(&[&str], &str); 15] = [
     (&["MPI_T_*"], "the tool information interface, another API"),
     (

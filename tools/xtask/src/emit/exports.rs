@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> Result<String> {
     let mut out = banner(
-        "The exported `MPI_*` symbols. A shim names what the call means and how to make it; it exists \
+        "The exported `MPI_*` symbols. A shim names what the call means and how to make it; it exists\n\
          where the MPI has the function.",
     );
     out.push_str(PREAMBLE);
@@ -25,8 +25,8 @@ pub fn emit(functions: &[Function]) -> Result<String> {
 const PREAMBLE: &str = r#"
 #![allow(non_snake_case, missing_docs, unused_imports)]
 #![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
-// Every block below has the same ground: the arguments are the application's own, handed on unchanged to
-// the function that it called.
+// Every block below has the same ground: the arguments are the application's own, handed on
+// unchanged to the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 #![allow(unused_unsafe, reason = "what C passes is read without")]
 
@@ -48,8 +48,8 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     for param in function.params_of(large) {
         params.push(format!("{}: {}", param.name, types::rust_type(param, large)?));
     }
-    // A variadic function cannot be defined in stable Rust; its first extra argument is the only one that
-    // any profiling level gives a meaning to, and it comes in a register.
+    // A variadic function cannot be defined in stable Rust; its first extra argument is the only
+    // one that any profiling level gives a meaning to, and it comes in a register.
     if function.variadic {
         params.push("extra: *const c_char".to_owned());
     }
@@ -70,7 +70,8 @@ fn shim(out: &mut String, function: &Function, meaning: &Meaning, large: bool) -
     Ok(())
 }
 
-/// The note of a call's buffers: parameters that are addresses of what is communicated. A call without any has no note.
+/// The note of a call's buffers: parameters that are addresses of what is communicated. A call
+/// without any has no note.
 pub fn note_of_buffers(function: &Function, large: bool, language: Language) -> String {
     let buffers = function.params_of(large).filter(|param| param.kind == "BUFFER");
     let address = |param: &Param| match (language, param.direction) {
@@ -117,8 +118,8 @@ pub enum Language {
     Fortran,
 }
 
-/// The call of what a function means, with `make` for how the call is made: given the head of a closure, it
-/// returns the closure.
+/// The call of what a function means, with `make` for how the call is made: given the head of a
+/// closure, it returns the closure.
 pub fn meaning_call(
     function: &Function,
     meaning: &Meaning,
@@ -139,8 +140,8 @@ pub fn meaning_call(
         // The Fortran binding has no further arguments.
         all.push(if language == Language::C { "extra" } else { "std::ptr::null()" }.to_owned());
     }
-    // A status that the application ignores is replaced by one of ours, so the closure takes it as its
-    // argument. PERF: it has copies, so that the arguments need not be in memory.
+    // A status that the application ignores is replaced by one of ours, so the closure takes it as
+    // its argument. PERF: it has copies, so that the arguments need not be in memory.
     let status = args.iter().find_map(|arg| match arg {
         Expr::Param(name) if function.param(name).kind == "STATUS" => Some(name),
         _ => None,

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> String {
     let mut out = banner(
-        "The exported Fortran symbols. Each exists where the MPI has it together with its profiling twin, to \
-         which the call goes on as it came; tools/xtask/spec/README.md says which.",
+        "The exported Fortran symbols. Each exists where the MPI has it together with its profiling\n\
+         twin, to which the call goes on as it came; tools/xtask/spec/README.md says which.",
     );
     out.push_str(PREAMBLE);
     for (function, meaning) in bound(functions) {
@@ -54,7 +54,8 @@ pub fn spellings(function: &Function, meaning: &Meaning) -> Vec<Spelling> {
         names.extend([format!("{low}_"), format!("{low}__")]);
     }
     names.push(format!("{low}_f08_"));
-    // MPICH has large-count variants in mpi_f08. Those of functions with a buffer end in calls of C.
+    // MPICH has large-count variants in mpi_f08. Those of functions with a buffer end in calls of
+    // C.
     let has_buffer = function.params.iter().any(|param| param.kind == "BUFFER");
     if function.has_large_variant() && !has_buffer {
         assert!(
@@ -90,8 +91,8 @@ fn reads_counts(function: &Function, meaning: &Meaning) -> bool {
 const PREAMBLE: &str = r#"
 #![allow(non_snake_case, missing_docs, dead_code, unused_imports)]
 #![allow(clippy::too_many_arguments, clippy::missing_safety_doc)]
-// Every block below has the same ground: the arguments are the application's own, handed on unchanged to
-// the function that it called.
+// Every block below has the same ground: the arguments are the application's own, handed on
+// unchanged to the function that it called.
 #![allow(clippy::undocumented_unsafe_blocks)]
 
 use crate::mpi::abi::{Comm, Count, Datatype, File, Message, Op, Request, Session, Win};
@@ -156,8 +157,8 @@ fn shims(out: &mut String, function: &Function, meaning: &Meaning) {
 }
 
 fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
-    // MPI_PCONTROL, whose C binding is variadic, has no error code in the standard, but in MPICH. It is
-    // passed on and not looked at.
+    // MPI_PCONTROL, whose C binding is variadic, has no error code in the standard, but in MPICH.
+    // It is passed on and not looked at.
     let returns_code = !function.variadic;
     let call = |replaced: Option<&str>| {
         let names = match replaced {
@@ -189,8 +190,8 @@ fn body(function: &Function, meaning: &Meaning, names: &str) -> String {
     format!("{shortcut}{}unsafe {{ {recorded} }};", note_of_buffers(function, false, Language::Fortran))
 }
 
-/// Names and types of the Fortran binding's arguments, as they arrive: everything by its address, then the
-/// error code, then the lengths of texts.
+/// Names and types of the Fortran binding's arguments, as they arrive: everything by its address,
+/// then the error code, then the lengths of texts.
 fn params(function: &Function) -> Vec<(String, String)> {
     let mut params = Vec::new();
     let mut lengths = Vec::new();

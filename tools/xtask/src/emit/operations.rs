@@ -73,7 +73,8 @@ pub enum OperationKind {
     Io,
 }
 
-/// An operation: its name and kind, whether it leaves a request, whether it is collective, and whether it has buffers.
+/// An operation: its name and kind, whether it leaves a request, whether it is collective, and
+/// whether it has buffers.
 type Entry = (Operation, &'static str, OperationKind, bool, bool, bool);
 
 ";
@@ -100,13 +101,14 @@ impl Operation {
         TABLE[self as usize].3
     }
 
-    /// Returns whether every member of the communicator makes the call, in the same order as the others (MPI 4.1, 6.1), and does so
-    /// without a request.
+    /// Returns whether every member of the communicator makes the call, in the same order as the
+    /// others (MPI 4.1, 6.1), and does so without a request.
     pub fn is_collective(self) -> bool {
         TABLE[self as usize].4
     }
 
-    /// Returns whether a call of it has buffers: its own, or those of the persistent requests that it starts.
+    /// Returns whether a call of it has buffers: its own, or those of the persistent requests that
+    /// it starts.
     pub fn has_buffer(self) -> bool {
         TABLE[self as usize].5
     }
@@ -127,7 +129,8 @@ impl Operation {
         TABLE.get(usize::try_from(index).ok()?).map(|&(operation, ..)| operation)
     }
 
-    /// A number that changes with the list: two programs with the same number number operations alike.
+    /// A number that changes with the list: two programs with the same number number operations
+    /// alike.
     pub const fn fingerprint() -> u64 {
         // FNV-1a over the names.
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;

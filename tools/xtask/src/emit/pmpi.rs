@@ -15,7 +15,8 @@ pub fn emit(functions: &[Function]) -> Result<String> {
     out.push_str(
         "use crate::mpi::symbol::{Symbol, SymbolSlot};\nuse std::ffi::{c_char, c_double, c_int, c_void};\n\n",
     );
-    // The tool information interface is another API of its own, of which `mpi/tool.rs` has what is called.
+    // The tool information interface is another API of its own, of which `mpi/tool.rs` has what is
+    // called.
     let is_ours = |function: &&Function| !function.name.starts_with("MPI_T_") || function.meaning.is_some();
     let mut names = Vec::new();
     for function in functions.iter().filter(is_ours) {

@@ -7,8 +7,8 @@ use std::fmt::Write;
 
 pub fn emit(functions: &[Function]) -> Result<String> {
     let mut out = banner(
-        "The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the \
-         flavour. Nothing of this is in the library: it compiles or it does not.",
+        "The signatures of the interposed functions, compared with the prototypes in the `mpi.h` of the\n\
+         flavour. The library has nothing of this: it compiles or it does not.",
     );
     out.push_str(
         "#![allow(unused_imports, clippy::undocumented_unsafe_blocks, clippy::missing_transmute_annotations)]\n\nuse crate::mpi::abi::{Aint, Comm, Count, Datatype, Errhandler, File, Group, Info,\n",
@@ -33,8 +33,8 @@ pub fn emit(functions: &[Function]) -> Result<String> {
             if function.variadic {
                 params.push("...".to_owned());
             }
-            // A pointer that may be const or not is passed to a call, where a pointer to mutable data does for both; so are
-            // the program's functions, which are as long as a pointer.
+            // A pointer that may be const or not is passed to a call, where a pointer to mutable
+            // data does for both; so are the program's functions, which are as long as a pointer.
             let (abi, value) = if function.params.iter().any(|it| it.const_or_not || it.kind == "FUNCTION") {
                 let names: Vec<&str> = function.params_of(large).map(|param| param.name.as_str()).collect();
                 let handed = function.params_of(large).map(|param| match param.kind.as_str() {

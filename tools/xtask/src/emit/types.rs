@@ -1,6 +1,7 @@
 //! The standard's kinds of parameters as Rust types.
 //!
-//! Handles are `Raw<…>`: as wide as a register, whatever the MPI, see `mpisee-rs/src/mpi/abi/mod.rs`.
+//! Handles are `Raw<…>`: as wide as a register, whatever the MPI, see
+//! `mpisee-rs/src/mpi/abi/mod.rs`.
 
 use crate::spec::{Direction, Function, Param};
 use anyhow::{Result, bail};
@@ -142,7 +143,8 @@ const UNTYPED: &[&str] = &[
     "ARGUMENT_LIST",
 ];
 
-/// The type behind a pointer of this kind; empty if it is not typed. `large` in the large-count variants.
+/// The type behind a pointer of this kind; empty if it is not typed. `large` in the large-count
+/// variants.
 fn pointee(kind: &str, large: bool) -> Result<&'static str> {
     if handle(kind).is_some() || UNTYPED.contains(&kind) {
         return Ok("");

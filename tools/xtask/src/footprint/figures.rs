@@ -14,10 +14,12 @@ pub struct OperationOfMpi {
     pub operation: String,
 }
 
-/// Growth of a figure that passes in any case: where the heap and the stack begin differs from run to run.
+/// Growth of a figure that passes in any case: where the heap and the stack begin differs from run
+/// to run.
 const SLACK: u64 = 5;
 
-/// The use of instructions, lines and pages by the library during an operation, where MPI does not use them, too.
+/// The use of instructions, lines and pages by the library during an operation, where MPI does not
+/// use them, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
     pub instructions: u64,
@@ -30,7 +32,8 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// The figures that a limit holds for. Lines of code and data are one: a change may turn one into the other.
+    /// The figures that a limit holds for. Lines of code and data are one: a change may turn one
+    /// into the other.
     fn limited(&self) -> [(&'static str, u64); 3] {
         [
             ("instructions", self.instructions),
@@ -66,7 +69,8 @@ pub fn print(found: &Figures, held: &Figures) {
     }
 }
 
-/// The operations with figures that are by more than a margin, and more than five, above those that hold, and a sentence on each.
+/// The operations with figures that are by more than a margin, and more than five, above those that
+/// hold, and a sentence on each.
 pub fn grown<'f>(
     found: &'f Figures,
     held: &Figures,

@@ -1,8 +1,10 @@
-//! The footprint of a call: instructions, cache lines and pages that the library uses beyond the MPI call itself.
+//! The footprint of a call: instructions, cache lines and pages that the library uses beyond the
+//! MPI call itself.
 //!
-//! `tools/overhead/call_cost.c` is stepped through its operations, one instruction at a time. Unlike nanoseconds these figures are the
-//! same each time, so that a change which makes calls dearer is seen for what it is. Instructions are what a call in a hot
-//! loop costs; lines and pages are what it costs in a program whose own data fill the caches between two calls.
+//! `tools/overhead/call_cost.c` is stepped through its operations, one instruction at a time.
+//! Unlike nanoseconds these figures are the same each time, so that a change which makes calls
+//! dearer is seen for what it is. Instructions are what a call in a hot loop costs; lines and pages
+//! are what it costs in a program whose own data fill the caches between two calls.
 
 mod figures;
 mod steps;

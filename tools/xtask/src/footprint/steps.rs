@@ -1,7 +1,8 @@
 //! Steps a process through its instructions between two marks.
 //!
-//! A mark is the instruction `int3`, which stops a process that is traced, with the mark's number in a register. Between two
-//! marks the process runs one instruction at a time. Elsewhere it runs at full speed.
+//! A mark is the instruction `int3`, which stops a process that is traced, with the mark's number
+//! in a register. Between two marks the process runs one instruction at a time. Elsewhere it runs
+//! at full speed.
 
 use super::trace::{Instruction, Span, Window};
 use anyhow::{Context, Result, bail, ensure};
@@ -17,12 +18,14 @@ use std::ptr::null_mut;
 
 /// The most bytes of an instruction.
 const LONGEST: usize = 15;
-/// How `tools/overhead/call_cost.c` tells its marks from breakpoints of others: the upper half of the register.
+/// How `tools/overhead/call_cost.c` tells its marks from breakpoints of others: the upper half of
+/// the register.
 const MARKS: u64 = 0x5eed;
 
 /// Runs a program to its end, and returns the instructions between its marks.
 pub fn windows(command: &mut Command) -> Result<Vec<Window>> {
-    // SAFETY: between fork and exec the process makes this system call alone, which takes no lock and no memory.
+    // SAFETY: between fork and exec the process makes this system call alone, which takes no lock
+    // and no memory.
     let command = unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, null_mut())) };
     let process = command.spawn()?.id().try_into().context("the program's number is no process")?;
     ensure!(wait(process)? == Stop::Signal(libc::SIGTRAP), "it did not start");
@@ -61,8 +64,8 @@ impl Mark {
     }
 }
 
-/// Time in which a tick passes from one reading to the next. With any other time a call would now and then be a slow one,
-/// for which the library does more.
+/// Time in which a tick passes from one reading to the next. With any other time a call would now
+/// and then be a slow one, for which the library does more.
 #[derive(Default)]
 struct Clock {
     /// The last reading that the program got.

@@ -100,8 +100,8 @@ impl Own<'_> {
 }
 
 impl Recorded {
-    /// Of what the program printed: `operation`, tab, its name, for each in the order of their numbers; `map`, tab, a
-    /// line of /proc/self/maps.
+    /// Of what the program printed: `operation`, tab, its name, for each in the order of their
+    /// numbers; `map`, tab, a line of /proc/self/maps.
     pub fn new(printed: &str, windows: Vec<Window>) -> Result<Recorded> {
         let of = |kind: &'static str| {
             printed.lines().filter_map(move |line| line.split_once('\t')).filter(move |(it, _)| *it == kind)
@@ -126,7 +126,8 @@ impl Recorded {
         })
     }
 
-    /// An operation's typical window. The library does more in some: of five, two may be of a call that it measures.
+    /// An operation's typical window. The library does more in some: of five, two may be of a call
+    /// that it measures.
     pub fn typical(&self, operation: &str) -> Option<&Window> {
         let mut windows: Vec<&Window> = self.windows_of(operation).collect();
         windows.sort_by_key(|window| self.own(window).figure().instructions);
@@ -278,7 +279,8 @@ mod tests {
         let window = Window { operation: 0, instructions: instructions.into() };
         let recorded = Recorded::new(PRINTED, vec![window]).unwrap();
         let figures: Vec<_> = recorded.figures().collect();
-        // Code: 0x1000, 0x1040, 0x5000, 0x1080; data: 0xa000, 0xa040, 0xc000. MPI uses the page of libc's code.
+        // Code: 0x1000, 0x1040, 0x5000, 0x1080; data: 0xa000, 0xa040, 0xc000. MPI uses the page of
+        // libc's code.
         let figure = Figure { instructions: 3, code_lines: 4, data_lines: 3, pages: 3 };
         assert_eq!(figures, [("Barrier".to_owned(), figure)]);
     }

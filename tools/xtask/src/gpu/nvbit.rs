@@ -1,5 +1,5 @@
-//! Builds the backend that uses NVBit, `libmpisee_gpu_nvbit.so`, with the NVBit that NVBIT_HOME names. Nothing of NVBit
-//! is kept here.
+//! Builds the backend that uses NVBit, `libmpisee_gpu_nvbit.so`, with the NVBit that NVBIT_HOME
+//! names. Nothing of NVBit is kept here.
 
 use super::{Toolkit, is_newer, succeed};
 use crate::root;
@@ -71,7 +71,8 @@ fn compile(toolkit: &Toolkit, core: &Path, tracer: &Path, folder: &Path) -> Resu
     Ok(())
 }
 
-/// The driver is on the machines that have a GPU alone: what stands for it here has its name and no functions.
+/// The driver is on the machines that have a GPU alone: what stands for it here has its name and no
+/// functions.
 fn link(toolkit: &Toolkit, core: &Path, folder: &Path, library: &Path) -> Result<()> {
     let (empty, driver) = (folder.join("empty.c"), folder.join("libcuda.so"));
     fs::write(&empty, "")?;

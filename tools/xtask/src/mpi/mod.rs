@@ -36,8 +36,8 @@ pub fn find(wrappers: &[PathBuf]) -> Result<Vec<Flavour>> {
     Ok(flavours)
 }
 
-/// The executables in `PATH` that are called like a C compiler wrapper. A plain `mpicc` is often a link
-/// that can change, so wrappers with a longer name come first.
+/// The executables in `PATH` that are called like a C compiler wrapper. A plain `mpicc` is often a
+/// link that can change, so wrappers with a longer name come first.
 fn in_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = HashSet::new();
@@ -75,7 +75,8 @@ fn located(wrapper: &Path, folders: impl IntoIterator<Item = PathBuf>) -> Result
     there.with_context(|| format!("there is no {} in PATH", wrapper.display()))
 }
 
-/// Queries the wrapper, and the library that it links, for their identity. The flavour's name is still to be given.
+/// Queries the wrapper, and the library that it links, for their identity. The flavour's name is
+/// still to be given.
 fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let wrapper = located(wrapper, std::env::split_paths(&path))?;
@@ -127,7 +128,8 @@ fn run(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// The library's own name, and the functions that it exports under both their `MPI_` and `PMPI_` names.
+/// The library's own name, and the functions that it exports under both their `MPI_` and `PMPI_`
+/// names.
 fn read_library(library: &Path) -> Result<(String, Vec<String>)> {
     let data = std::fs::read(library)?;
     let file = ElfFile64::<Endianness>::parse(&*data)?;
@@ -152,7 +154,8 @@ fn exported<'d>(file: &ElfFile64<'d, Endianness>) -> HashSet<&'d str> {
 const FORTRAN_LIBRARIES: [&str; 4] =
     ["libmpi_mpifh.so", "libmpi_usempif08.so", "libmpichfort.so", "libmpifort.so"];
 
-/// The Fortran functions for which a profiler is to stand in; none if the MPI comes without Fortran.
+/// The Fortran functions for which a profiler is to stand in; none if the MPI comes without
+/// Fortran.
 fn fortran_functions(library: &Path, soname: &str, family: Family) -> Vec<String> {
     let mut functions = Vec::new();
     for entry in library.parent().into_iter().filter_map(|it| it.read_dir().ok()).flatten().flatten() {
@@ -175,9 +178,9 @@ fn read_fortran_library(library: &Path, soname: &str, family: Family) -> Result<
     }
     let exported = exported(&file);
     let stands_in = |name: &&&str| match (name.split('_').next(), family) {
-        // It also has `mpi_send` and `MPI_SEND`, for compilers that add no underscore. These are left to it: a
-        // program may have a function of its own with such a name in one of its libraries, as Rmpi has, and would
-        // get ours.
+        // It also has `mpi_send` and `MPI_SEND`, for compilers that add no underscore. These are
+        // left to it: a program may have a function of its own with such a name in one of its
+        // libraries, as Rmpi has, and would get ours.
         (Some("mpi" | "mpix"), Family::OpenMpi) => {
             name.ends_with('_') && exported.contains(format!("p{name}").as_str())
         }
@@ -191,8 +194,8 @@ fn read_fortran_library(library: &Path, soname: &str, family: Family) -> Result<
     Ok(exported.iter().filter(stands_in).map(|&name| name.to_owned()).collect())
 }
 
-/// Checks that the profiler does not bring an MPI along: it is to use the one of the program, which may be
-/// loaded late and privately (Python), or be another build of the same MPI.
+/// Checks that the profiler does not bring an MPI along: it is to use the one of the program, which
+/// may be loaded late and privately (Python), or be another build of the same MPI.
 pub fn check_independence(profiler: &Path) -> Result<()> {
     let data = std::fs::read(profiler).with_context(|| format!("reading {}", profiler.display()))?;
     let file = ElfFile64::<Endianness>::parse(&*data)?;

@@ -9,8 +9,8 @@ const VERSION: &str = "Open MPI v9.8.7, package: made for a test";
 
 struct FakeMpi {
     folder: TempDir,
-    /// One at a time: a process that another test starts while this one writes a wrapper has the wrapper
-    /// open for a moment, and the kernel does not execute it then.
+    /// One at a time: a process that another test starts while this one writes a wrapper has the
+    /// wrapper open for a moment, and the kernel does not execute it then.
     _alone: MutexGuard<'static, ()>,
 }
 

@@ -1,4 +1,5 @@
-//! Packages without Python: an archive that can be unpacked anywhere, and one for Debian's package manager.
+//! Packages without Python: an archive that can be unpacked anywhere, and one for Debian's package
+//! manager.
 
 use super::succeed;
 use crate::{dist, root};
@@ -10,7 +11,8 @@ use std::process::Command;
 /// The version of all parts.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Environment Modules and Lmod read the first, and Lmod prefers the second. Both find the installation above themselves.
+/// Environment Modules and Lmod read the first, and Lmod prefers the second. Both find the
+/// installation above themselves.
 const MODULES: [(&str, &str); 2] = [
     (
         "",

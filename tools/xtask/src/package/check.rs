@@ -1,4 +1,5 @@
-//! Tries a wheel beside MPIs of Python's package index, and beside those in PATH: in virtual environments that see no compiler.
+//! Tries a wheel beside MPIs of Python's package index, and beside those in PATH: in virtual
+//! environments that see no compiler.
 
 use super::{folder, pip_install, succeed};
 use anyhow::{Context, Result, bail, ensure};
@@ -42,7 +43,8 @@ const PYTHON_PROGRAM: &str = "from mpi4py import MPI\n\
 const CALLS: u64 = 14;
 const BYTES: u64 = 7 * 12345;
 
-/// Profiles a program with each MPI, and prints a table; an error if one of them has no right profile.
+/// Profiles a program with each MPI, and prints a table; an error if one of them has no right
+/// profile.
 pub fn check(wheel: &Path, tools: &Path) -> Result<()> {
     let trials = folder().join("check");
     if trials.exists() {
@@ -118,7 +120,8 @@ impl Trial {
         self.folder.join("venv/bin").join(name)
     }
 
-    /// Installs all, runs the program in Python, and reads its profile: the flavour, and the seconds that all took.
+    /// Installs all, runs the program in Python, and reads its profile: the flavour, and the
+    /// seconds that all took.
     fn first_profile(&self, wheel: &Path, requirement: &str) -> (Result<String>, u64) {
         let start = Instant::now();
         let profile = || {
@@ -172,7 +175,8 @@ impl Trial {
         self.profile(launcher, &["./program".into()])
     }
 
-    /// Runs a program on two ranks, without compilers in PATH, and checks its profile by `mpisee-through`; returns the flavour.
+    /// Runs a program on two ranks, without compilers in PATH, and checks its profile by
+    /// `mpisee-through`; returns the flavour.
     fn profile(&self, launcher: &Path, program: &[PathBuf]) -> Result<String> {
         let profile = self.folder.join("run.mpisee");
         if profile.exists() {

@@ -1,8 +1,9 @@
-//! Packages an installation for other machines: as a wheel, which `pip install` puts into a virtual environment, as an archive, or for
-//! Debian's package manager.
+//! Packages an installation for other machines: as a wheel, which `pip install` puts into a virtual
+//! environment, as an archive, or for Debian's package manager.
 //!
-//! The MPIs come from Python's package index, and so does what builds for old C libraries. The wheel's scripts are the programs
-//! themselves, and its data is `target/dist` without them, so `mpisee` finds its libraries at `../lib/mpisee` as ever.
+//! The MPIs come from Python's package index, and so does what builds for old C libraries. The
+//! wheel's scripts are the programs themselves, and its data is `target/dist` without them, so
+//! `mpisee` finds its libraries at `../lib/mpisee` as ever.
 
 pub mod archives;
 mod check;
@@ -38,7 +39,8 @@ fn folder() -> PathBuf {
     root().join("target/package")
 }
 
-/// Builds the wheel in `target/wheels`. `check` tries it, `fetch` gets CUDA's compiler if there is none.
+/// Builds the wheel in `target/wheels`. `check` tries it, `fetch` gets CUDA's compiler if there is
+/// none.
 pub fn wheel(check: bool, fetch: bool) -> Result<()> {
     let (tools, installation) = build(fetch)?;
     let wheel = pack(&tools, &installation)?;
@@ -73,7 +75,8 @@ fn print(package: &Path) -> Result<u64> {
     Ok(megabytes)
 }
 
-/// Builds an installation for old C libraries, and returns the folders of the tools and of what was built.
+/// Builds an installation for old C libraries, and returns the folders of the tools and of what was
+/// built.
 fn build(fetch: bool) -> Result<(PathBuf, PathBuf)> {
     ensure!(cfg!(target_arch = "x86_64"), "packages are for x86-64 alone: use `cargo xtask dist` here");
     let tools = folder().join("tools");
@@ -98,9 +101,10 @@ fn virtual_environment(folder: &Path, packages: &[&str]) -> Result<()> {
     })
 }
 
-/// Writes a compiler and linker for the oldest C library: zig's, which cargo-zigbuild gives the options of others. `cargo zigbuild`
-/// itself would have bindgen read zig's headers, and libclang does not find all that they need. Zig would have `libmpisee.so` load the
-/// MPI that mpi-sys names, though the library needs no function of it.
+/// Writes a compiler and linker for the oldest C library: zig's, which cargo-zigbuild gives the
+/// options of others. `cargo zigbuild` itself would have bindgen read zig's headers, and libclang
+/// does not find all that they need. Zig would have `libmpisee.so` load the MPI that mpi-sys names,
+/// though the library needs no function of it.
 fn compiler(tools: &Path) -> Result<PathBuf> {
     let programs = tools.join("bin");
     let compiler = programs.join("portable-cc");
@@ -160,7 +164,8 @@ pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// The flavour of an MPI of the index for every build of that MPI: with Fortran, which the index's MPIs lack.
+/// The flavour of an MPI of the index for every build of that MPI: with Fortran, which the index's
+/// MPIs lack.
 pub fn portable_flavour(flavour: Flavour) -> Result<Flavour> {
     let functions = spec::read(&root().join("tools/xtask/spec"))?;
     let mut flavour = with_fortran(flavour, &functions);

@@ -5,8 +5,8 @@ use std::fs;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
-/// The quota in thousandths of a core; `None` if there is none. That of a group holds for the groups in it, so that the
-/// least counts.
+/// The quota in thousandths of a core; `None` if there is none. That of a group holds for the
+/// groups in it, so that the least counts.
 pub fn quota() -> Option<NonZero<u64>> {
     let own = |name: &str| fs::read_to_string(own_process::folder().join(name)).ok();
     let (groups, mounts) = (own("cgroup")?, own("mountinfo")?);
@@ -39,7 +39,8 @@ impl Version {
     }
 }
 
-/// Thousandths of a core, from microseconds on cores in each period; without a quota the first is `max`, or `-1`.
+/// Thousandths of a core, from microseconds on cores in each period; without a quota the first is
+/// `max`, or `-1`.
 fn thousandths(quota_us: &str, period_us: &str) -> Option<u64> {
     let quota_us: u64 = quota_us.trim().parse().ok()?;
     let period_us: u64 = period_us.trim().parse().ok()?;
@@ -77,7 +78,8 @@ fn places(groups: &str, mounts: &str) -> Vec<GroupFolder> {
             _ => return None,
         };
         let (root, mount) = (root?, Path::new(mount?));
-        // A container may see its own group as the root, or as a path that begins above what is mounted.
+        // A container may see its own group as the root, or as a path that begins above what is
+        // mounted.
         let below = Path::new(group(version)?).strip_prefix(root).ok();
         let below = below.filter(|path| !path.iter().any(|part| part == "..")).unwrap_or(Path::new(""));
         Some(GroupFolder { version, mount: mount.to_owned(), folder: mount.join(below) })

@@ -195,11 +195,13 @@ impl Outcome {
     }
 }
 
-/// Held while files are written and while processes are started: a child that a test starts while another
-/// test writes an executable has that file open for a moment, and the kernel does not execute it then.
+/// Held while files are written and while processes are started: a child that a test starts while
+/// another test writes an executable has that file open for a moment, and the kernel does not
+/// execute it then.
 static NO_WRITING: Mutex<()> = Mutex::new(());
 
-/// A shared library that tells the launcher's standby at once that recording begins, as the profiler does at `MPI_Init`.
+/// A shared library that tells the launcher's standby at once that recording begins, as the
+/// profiler does at `MPI_Init`.
 fn beginning_library() -> &'static [u8] {
     const SOURCE: &str = r#"
         #include <stddef.h>

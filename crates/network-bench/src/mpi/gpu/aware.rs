@@ -25,7 +25,8 @@ pub fn check(kind: MemoryKind, is_assumed: bool) -> Result<(), String> {
     ))
 }
 
-/// The MPI's answer; `None` if it has no function for that. Open MPI has the second one, MPICH both.
+/// The MPI's answer; `None` if it has no function for that. Open MPI has the second one, MPICH
+/// both.
 fn says() -> Option<bool> {
     let of_kind = find(c"MPIX_GPU_query_support").is_some_and(|function| {
         // SAFETY: MPICH's function has this signature.

@@ -15,8 +15,8 @@ use std::sync::OnceLock;
 /// True once this process has its GPU; alike on all ranks.
 static OPENED: OnceLock<()> = OnceLock::new();
 
-/// Loads CUDA's driver and takes a GPU by the rank on the node, modulo the number of GPUs that the process sees; together with all
-/// ranks. Nothing where that was done before.
+/// Loads CUDA's driver and takes a GPU by the rank on the node, modulo the number of GPUs that the
+/// process sees; together with all ranks. Nothing where that was done before.
 pub fn open(world: &SimpleCommunicator) -> Result<(), Failed> {
     if OPENED.get().is_some() {
         return Ok(());
@@ -42,7 +42,8 @@ fn take(on_node: c_int) -> Result<(), String> {
         return Err("CUDA's driver sees none (CUDA_VISIBLE_DEVICES may hide them)".to_owned());
     }
     let device = device::get(on_node % count).map_err(|error| said("cuDeviceGet", error))?;
-    // SAFETY: the device is one of the driver's. Its context is kept until the process ends; NCCL and MPI use the same.
+    // SAFETY: the device is one of the driver's. Its context is kept until the process ends; NCCL
+    // and MPI use the same.
     unsafe {
         let context = primary_ctx::retain(device).map_err(|error| said("cuDevicePrimaryCtxRetain", error))?;
         ctx::set_current(context).map_err(|error| said("cuCtxSetCurrent", error))
@@ -67,8 +68,8 @@ pub struct Allocation {
     kind: MemoryKind,
 }
 
-/// The unit of allocations of device memory, so that other processes get nothing but this by its IPC handle: the driver takes smaller
-/// allocations from a common block.
+/// The unit of allocations of device memory, so that other processes get nothing but this by its
+/// IPC handle: the driver takes smaller allocations from a common block.
 const BLOCK: u64 = 2 << 20;
 
 impl Allocation {
@@ -153,7 +154,8 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // SAFETY: the memory was allocated by the function that belongs to this one, and nothing is under way on it.
+        // SAFETY: the memory was allocated by the function that belongs to this one, and nothing is
+        // under way on it.
         must("freeing memory", unsafe {
             match self.is_of_host() {
                 true => result::free_host(self.begin.as_ptr().cast()),
@@ -181,7 +183,8 @@ impl Stream {
     /// Begins to copy.
     ///
     /// # Safety
-    /// Both are addresses of that many bytes in memory of GPUs, which nobody writes until the copy is done.
+    /// Both are addresses of that many bytes in memory of GPUs, which nobody writes until the copy
+    /// is done.
     pub unsafe fn copy(&self, to: *mut u8, from: *const u8, bytes: usize) {
         let (to, from) = (to as sys::CUdeviceptr, from as sys::CUdeviceptr);
         // SAFETY: the caller's addresses hold that many bytes until the copy is done.

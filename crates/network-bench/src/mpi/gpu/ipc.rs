@@ -1,8 +1,11 @@
-//! The backend of CUDA IPC: arenas in the memory of the node's GPUs, and messages that one of their two ranks copies.
+//! The backend of CUDA IPC: arenas in the memory of the node's GPUs, and messages that one of their
+//! two ranks copies.
 //!
-//! The ranks agree on who copies by the handshakes of shared memory. It is the source, so that several ranks which send to one share the
-//! work between their GPUs; where the source is held up by another step, the destination. A rank that copies waits for its GPU before it
-//! goes on: the other one learns by it that the bytes have arrived, so it must not be held up by what this rank does next.
+//! The ranks agree on who copies by the handshakes of shared memory. It is the source, so that
+//! several ranks which send to one share the work between their GPUs; where the source is held up
+//! by another step, the destination. A rank that copies waits for its GPU before it goes on: the
+//! other one learns by it that the bytes have arrived, so it must not be held up by what this rank
+//! does next.
 
 use super::driver::{HANDLE_BYTES, Imported, Stream, export};
 use crate::agree::{Failed, agree};
@@ -92,15 +95,16 @@ struct IpcMessage {
 
 impl IpcMessage {
     fn handshake(&self, run: u64) -> Handshake<'_> {
-        // SAFETY: the slot is a cache line of a segment, which was zero at first and is used by handshakes alone; it lives as long as
-        // the plan.
+        // SAFETY: the slot is a cache line of a segment, which was zero at first and is used by
+        // handshakes alone; it lives as long as the plan.
         Handshake::new(unsafe { self.slot.as_ref() }, run)
     }
 
     fn begin(&self) {
         for _ in 0..if self.bytes > 0 { self.times } else { 0 } {
-            // SAFETY: both spans are in arenas of this node's GPUs, and do not overlap; no other message of the step writes to either
-            // (`Pattern::check`), and by the handshake both ranks have left them to this copy.
+            // SAFETY: both spans are in arenas of this node's GPUs, and do not overlap; no other
+            // message of the step writes to either (`Pattern::check`), and by the handshake both
+            // ranks have left them to this copy.
             unsafe { self.stream.copy(self.to, self.from, self.bytes) };
         }
     }
@@ -175,8 +179,8 @@ impl IpcMessages {
 /// Looks at a message, before its destination copies it in place of the source.
 const PATIENCE: u32 = 1000;
 
-/// Copies all messages at once that are this rank's to copy now, and waits for these; leaves those that have not arrived. What this rank
-/// gets it copies only `also_as_destination`.
+/// Copies all messages at once that are this rank's to copy now, and waits for these; leaves those
+/// that have not arrived. What this rank gets it copies only `also_as_destination`.
 fn copy(messages: &[IpcMessage], open: &mut Vec<usize>, run: u64, also_as_destination: bool) {
     let begin = |&at: &usize| {
         let may = messages[at].is_source || also_as_destination;

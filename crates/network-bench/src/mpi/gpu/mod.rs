@@ -1,7 +1,8 @@
 //! GPUs: memory, streams, CUDA IPC and NCCL.
 //!
-//! CUDA's driver and NCCL are loaded when a pattern needs them, never else. What fails while a pattern is made ready is said in a
-//! sentence that all ranks agree on; what fails in a run ends the program.
+//! CUDA's driver and NCCL are loaded when a pattern needs them, never else. What fails while a
+//! pattern is made ready is said in a sentence that all ranks agree on; what fails in a run ends
+//! the program.
 
 mod aware;
 mod driver;
@@ -22,10 +23,12 @@ use std::time::Duration;
 /// The exit code after a failure in a run.
 const UNUSABLE: i32 = 2;
 
-/// MPICH's launcher ends its processes on a node at once where a rank aborts, and may not have passed on what that rank has written.
+/// MPICH's launcher ends its processes on a node at once where a rank aborts, and may not have
+/// passed on what that rank has written.
 const UNTIL_PASSED_ON: Duration = Duration::from_millis(200);
 
-/// Ends all ranks, for a reason that only this one knows: the others may be waiting for it in a pattern.
+/// Ends all ranks, for a reason that only this one knows: the others may be waiting for it in a
+/// pattern.
 fn fatal(why: &str) -> ! {
     // By one call, since other ranks may write at the same time.
     let _ = std::io::stderr().write_all(format!("mpisee-bench: {why}\n").as_bytes());

@@ -1,6 +1,8 @@
-//! The border to NCCL: its functions, and communicators that are made once for each list of members.
+//! The border to NCCL: its functions, and communicators that are made once for each list of
+//! members.
 //!
-//! cudarc has NCCL, too, but looks for it as `libnccl.so` alone, which installations without headers lack; they have `libnccl.so.2`.
+//! cudarc has NCCL, too, but looks for it as `libnccl.so` alone, which installations without
+//! headers lack; they have `libnccl.so.2`.
 
 use super::fatal;
 use crate::agree::{Failed, agree};
@@ -60,7 +62,8 @@ macro_rules! functions {
         impl Functions {
             /// The functions of a library, which stays loaded.
             fn of(library: &'static Library) -> Result<Functions, libloading::Error> {
-                // SAFETY: NCCL's functions have these signatures since version 2.7, the first with messages.
+                // SAFETY: NCCL's functions have these signatures since version 2.7, the first with
+                // messages.
                 unsafe {
                     Ok(Functions {
                         $($field: *library.get($name)?,)*
@@ -157,7 +160,8 @@ impl NcclComm {
 pub type Lists = Vec<Vec<u32>>;
 
 thread_local! {
-    /// By lists of members the communicator that this rank is a member of; alike on all ranks, but for the communicators.
+    /// By lists of members the communicator that this rank is a member of; alike on all ranks, but
+    /// for the communicators.
     static MADE: RefCell<BTreeMap<Lists, Option<NcclComm>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
@@ -185,7 +189,8 @@ pub fn communicator(
     if let Some(members) = &members {
         members.process_at_rank(0).broadcast_into(&mut id.0[..]);
         let mut handle = std::ptr::null_mut();
-        // SAFETY: all members take part, with the id of the first of them; this process has a GPU as its current one.
+        // SAFETY: all members take part, with the id of the first of them; this process has a GPU
+        // as its current one.
         code = unsafe { (functions().comm_init_rank)(&mut handle, members.size(), id, members.rank()) };
         made = Some(NcclComm { handle });
     }

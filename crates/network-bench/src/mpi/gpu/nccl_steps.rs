@@ -52,8 +52,9 @@ impl NcclMessages {
     pub fn start(&mut self) {
         let nccl = functions();
         let (comm, stream) = (self.communicator.handle, self.stream.handle());
-        // SAFETY: the addresses are of an arena with that many bytes from there on, as `Pattern::arena` counts all that is touched;
-        // it outlives the carrier. No other message of the step writes there (`Pattern::check`).
+        // SAFETY: the addresses are of an arena with that many bytes from there on, as
+        // `Pattern::arena` counts all that is touched; it outlives the carrier. No other message of
+        // the step writes there (`Pattern::check`).
         unsafe {
             must("ncclGroupStart", (nccl.group_start)());
             for &(RankMessage { peer, is_source, bytes, .. }, address) in &self.parts {
@@ -87,7 +88,8 @@ pub struct NcclOperation {
 }
 
 impl NcclOperation {
-    /// Makes the communicators of a step's operations, together with all ranks; the operation of this rank, if it is a member.
+    /// Makes the communicators of a step's operations, together with all ranks; the operation of
+    /// this rank, if it is a member.
     pub fn new(
         world: &SimpleCommunicator,
         pattern: &Pattern,
@@ -117,8 +119,8 @@ impl NcclOperation {
         };
         let (root, nccl) = (view.root as c_int, functions());
         let (comm, stream) = (self.communicator.handle, self.stream.handle());
-        // SAFETY: the buffers have the bytes that `View::buffers` says; all members carry out their operations in one order, that of the
-        // pattern's steps.
+        // SAFETY: the buffers have the bytes that `View::buffers` says; all members carry out their
+        // operations in one order, that of the pattern's steps.
         unsafe {
             use Collective::*;
             match view.collective {
@@ -140,7 +142,8 @@ impl NcclOperation {
         self.waiting.until(|| self.stream.is_done(), || self.communicator.check());
     }
 
-    /// An all-to-all, gather or scatter, which every version of NCCL carries out as a group of messages.
+    /// An all-to-all, gather or scatter, which every version of NCCL carries out as a group of
+    /// messages.
     fn exchange(&self) {
         let Buffers { view, given, got } = &self.buffers;
         let is_root = view.member == view.root;

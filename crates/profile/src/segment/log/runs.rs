@@ -15,11 +15,12 @@ pub(super) const ELIDED: u32 = WorldRank::ELIDED.get();
 /// The first number that is no rank: [`ELIDED`] or [`OUTSIDE`].
 const FIRST_MARK: u32 = ELIDED;
 
-/// Fewer processes than this are always listed: an elided list keeps up to three ranks, and must leave some out.
+/// Fewer processes than this are always listed: an elided list keeps up to three ranks, and must
+/// leave some out.
 const FEWEST_ELIDED: u64 = 4;
 
-/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are [`WorldRank::OUTSIDE`],
-/// elided ones [`WorldRank::ELIDED`].
+/// A list of world ranks in a given order, as arithmetic runs. Processes of other worlds are
+/// [`WorldRank::OUTSIDE`], elided ones [`WorldRank::ELIDED`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Runs(pub(super) SmallVec<[Run; 2]>);
 
@@ -68,8 +69,8 @@ impl Run {
         (0..run.count).map(move |index| run.nth(index))
     }
 
-    /// The smallest rank, how many there are, and the distance upwards. `None` for a run that passes the largest
-    /// number, as one of places that are no ranks does.
+    /// The smallest rank, how many there are, and the distance upwards. `None` for a run that
+    /// passes the largest number, as one of places that are no ranks does.
     pub(super) fn ascending(&self) -> Option<(u32, u32, u32)> {
         let steps = i64::from(self.count.saturating_sub(1));
         let last = u32::try_from(i64::from(self.first) + steps * i64::from(self.stride)).ok()?;
@@ -122,8 +123,9 @@ impl Runs {
 
     /// The number of runs.
     ///
-    /// Not inlined: of an `Option<Runs>` that is `None`, the compiler may load what would be the number before it looks whether there is
-    /// one, and valgrind then reports a program that depends on a value which was never set.
+    /// Not inlined: of an `Option<Runs>` that is `None`, the compiler may load what would be the
+    /// number before it looks whether there is one, and valgrind then reports a program that
+    /// depends on a value which was never set.
     #[inline(never)]
     pub fn run_count(&self) -> usize {
         self.0.len()
@@ -157,8 +159,9 @@ impl Runs {
         self.0.len() > most && self.len() - u64::from(self.outsiders()) >= FEWEST_ELIDED
     }
 
-    /// The elided form of a long list without order: the numbers of processes of this world and of others, the position
-    /// of the first of this world, and the ranks of that one, of the smallest, and of `itself`.
+    /// The elided form of a long list without order: the numbers of processes of this world and of
+    /// others, the position of the first of this world, and the ranks of that one, of the smallest,
+    /// and of `itself`.
     pub(super) fn without_list(&self, itself: Option<WorldRank>) -> Runs {
         let outsiders = self.outsiders();
         let before = self.first_insider().map_or(outsiders, CommRank::get);
@@ -177,7 +180,8 @@ impl Runs {
         runs
     }
 
-    /// The smallest listed rank; `None` if no rank is listed, as where every process is of another world.
+    /// The smallest listed rank; `None` if no rank is listed, as where every process is of another
+    /// world.
     pub fn min(&self) -> Option<WorldRank> {
         let least = |run: &Run| match run.ascending() {
             Some((first, ..)) => Some(first),
@@ -191,8 +195,9 @@ impl Runs {
             .map(WorldRank::new)
     }
 
-    /// Returns whether this group has a smaller world rank than the other; a group of another world has none. Of a group that is not
-    /// listed the first member counts, since every member has that one.
+    /// Returns whether this group has a smaller world rank than the other; a group of another world
+    /// has none. Of a group that is not listed the first member counts, since every member has that
+    /// one.
     pub fn comes_before(&self, other: &Runs) -> bool {
         let key = |runs: &Runs| match runs.elided() {
             0 => runs.min(),
@@ -201,7 +206,8 @@ impl Runs {
         key(self).unwrap_or(WorldRank::OUTSIDE) < key(other).unwrap_or(WorldRank::OUTSIDE)
     }
 
-    /// An elided list of `size` processes of this world, with the ranks of the first one and of `itself`.
+    /// An elided list of `size` processes of this world, with the ranks of the first one and of
+    /// `itself`.
     pub fn of_elided(size: u32, first: WorldRank, itself: Option<WorldRank>) -> Runs {
         let mut runs: Runs =
             [Some(first), itself.filter(|&rank| rank != first)].into_iter().flatten().collect();

@@ -128,8 +128,8 @@ proptest! {
 #[test]
 fn log_entry_of_a_member_does_not_grow_with_the_communicator() {
     const RANKS: u32 = 1 << 20;
-    // A full period of a linear congruential generator modulo a power of two (Knuth, volume 2, 3.2.1.2): an order in
-    // which neighbours have no constant distance.
+    // A full period of a linear congruential generator modulo a power of two (Knuth, volume 2,
+    // 3.2.1.2): an order in which neighbours have no constant distance.
     let next = |rank: u32| rank.wrapping_mul(1_664_525).wrapping_add(1_013_904_223) % RANKS;
     let shuffled = runs_of(std::iter::successors(Some(0), |&rank| Some(next(rank))).take(RANKS as usize));
     assert_eq!(shuffled.to_set(), RankSet::first(RANKS));

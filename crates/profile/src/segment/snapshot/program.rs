@@ -27,11 +27,14 @@ pub struct Program {
     pub notes: Vec<String>,
     /// The same on this rank: those of `notes` are taken of one rank alone.
     pub notes_of_rank: Vec<String>,
-    /// The number of ranks above which the profile was to be aggregated; `None` if it is not logged.
+    /// The number of ranks above which the profile was to be aggregated; `None` if it is not
+    /// logged.
     pub fold: Option<u32>,
-    /// The absolute path wanted for the profile, and the working directory; known once the process has arrived.
+    /// The absolute path wanted for the profile, and the working directory; known once the process
+    /// has arrived.
     pub wanted: Option<[PathBuf; 2]>,
-    /// The CPUs that the process may use: when recording began, and at the end of MPI if they differ then.
+    /// The CPUs that the process may use: when recording began, and at the end of MPI if they
+    /// differ then.
     pub cpus: Vec<Cpus>,
     /// The variables of MPI that were read, by their number.
     pub variables: Vec<VariableInfo>,

@@ -8,7 +8,8 @@ use crate::segment::log::{Code, Record, Runs};
 use crate::{CommId, Operation};
 
 impl Snapshot {
-    /// Adds what more the log says: words that follow on those that were read, and end with a whole record.
+    /// Adds what more the log says: words that follow on those that were read, and end with a whole
+    /// record.
     pub fn replay(&mut self, mut log: &[u64]) -> Result<(), ProfileError> {
         while !log.is_empty() {
             let (record, words) = Record::decode(log).ok_or_else(|| ProfileError::Segment {

@@ -1,4 +1,5 @@
-//! The GPUs of the node, read by a thread of its own: the library may take long, or never return, and nobody waits for that.
+//! The GPUs of the node, read by a thread of its own: the library may take long, or never return,
+//! and nobody waits for that.
 
 mod nvml;
 
@@ -59,7 +60,8 @@ pub struct GpuState {
 
 /// A GPU, with what is in rates already.
 struct Followed {
-    /// The numbers of the names of its quantities: busy, memory, received and sent by NVLink, by PCIe.
+    /// The numbers of the names of its quantities: busy, memory, received and sent by NVLink, by
+    /// PCIe.
     names: [u32; 6],
     before: [Option<Reading>; 4],
 }

@@ -1,4 +1,5 @@
-//! NVIDIA's management library, loaded if the node has it: which GPUs there are, how they are linked, and their counters.
+//! NVIDIA's management library, loaded if the node has it: which GPUs there are, how they are
+//! linked, and their counters.
 
 use crate::timeline::gpus::{GpuLinkRow, NodeGpu};
 use mpisee_collect::process::gpu::{MOST_NVLINKS, kernel_address};
@@ -181,7 +182,8 @@ fn path(nvml: &Nvml, one: &Gpu<'_>, other: &Gpu<'_>) -> &'static str {
 }
 
 impl Gpu<'_> {
-    /// Reads it. What the GPU does not offer is empty, and no error; of other errors the first one is reported, in words.
+    /// Reads it. What the GPU does not offer is empty, and no error; of other errors the first one
+    /// is reported, in words.
     pub fn sample(&mut self, nvml: &Nvml) -> (Sample, Option<String>) {
         let mut failed = None;
         let busy = known(self.device.utilization_rates(), "utilisation", &mut failed);
@@ -241,10 +243,12 @@ impl FieldValue {
         let value = self.0.value;
         match self.0.valueType {
             sys::nvmlValueType_enum_NVML_VALUE_TYPE_UNSIGNED_INT => {
-                // SAFETY: any four bytes are such a number, and all of the union was zeroed before the library wrote into it.
+                // SAFETY: any four bytes are such a number, and all of the union was zeroed before
+                // the library wrote into it.
                 u64::from(unsafe { value.uiVal })
             }
-            // SAFETY: any eight bytes are such a number, and all of the union was zeroed before the library wrote into it.
+            // SAFETY: any eight bytes are such a number, and all of the union was zeroed before the
+            // library wrote into it.
             _ => unsafe { value.ullVal },
         }
     }
@@ -257,7 +261,8 @@ impl FieldValue {
     }
 }
 
-/// A field of a GPU; the wrapper's own function has no way to name the scope, by which NVLinks are chosen.
+/// A field of a GPU; the wrapper's own function has no way to name the scope, by which NVLinks are
+/// chosen.
 fn field(nvml: &Nvml, device: &Device<'_>, id: u32, scope: u32) -> Result<FieldValue, NvmlError> {
     let Ok(get) = nvml.lib().nvmlDeviceGetFieldValues.as_ref() else {
         return Err(NvmlError::FunctionNotFound);
@@ -266,7 +271,8 @@ fn field(nvml: &Nvml, device: &Device<'_>, id: u32, scope: u32) -> Result<FieldV
     let mut value: sys::nvmlFieldValue_t = unsafe { std::mem::zeroed() };
     value.fieldId = id;
     value.scopeId = scope;
-    // SAFETY: the handle is that of a device of this library, which outlives it; the place is for one value, as is said.
+    // SAFETY: the handle is that of a device of this library, which outlives it; the place is for
+    // one value, as is said.
     let status = unsafe { get(device.handle(), 1, &raw mut value) };
     let error = |status| match status {
         sys::nvmlReturn_enum_NVML_SUCCESS => None,

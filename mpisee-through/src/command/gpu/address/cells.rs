@@ -137,8 +137,8 @@ struct Raw {
 /// The numbers of an instruction and of what it accesses.
 type Target = (u32, usize);
 
-/// All accesses, as they are read. Which object memory of another process is, and with it, whether that is chosen, is known
-/// when all files have been read.
+/// All accesses, as they are read. Which object memory of another process is, and with it, whether
+/// that is chosen, is known when all files have been read.
 pub struct Cells<'a> {
     grid: Grid,
     choice: &'a Choice,
@@ -266,9 +266,9 @@ impl<'a> Cells<'a> {
         Some((instruction, number))
     }
 
-    /// Device and object of what was accessed. Memory of another process is what this one calls it, or what its owner does,
-    /// if that wrote records, too; else the call that mapped it. Of several allocations that may be meant what they have in
-    /// common is known.
+    /// Device and object of what was accessed. Memory of another process is what this one calls it,
+    /// or what its owner does, if that wrote records, too; else the call that mapped it. Of several
+    /// allocations that may be meant what they have in common is known.
     fn owned(&self, raw: &Raw) -> (String, String) {
         let all = raw.place.handle().map(|handle| self.exports.of(&handle)).unwrap_or_default();
         if all.is_empty() {

@@ -1,4 +1,5 @@
-//! Rows that mpiP leaves out of a report: those of ranks below its threshold (`-t`). The row of all ranks of a site, `*`, has their calls.
+//! Rows that mpiP leaves out of a report: those of ranks below its threshold (`-t`). The row of all
+//! ranks of a site, `*`, has their calls.
 
 use super::SiteRows;
 use crate::units::count;
@@ -74,8 +75,9 @@ pub fn find<'r>(
     sums.into_iter().map(|((name, _), rest)| (name, rest)).collect()
 }
 
-/// Returns whether each rank has its own site of an operation, as where the system loads a program at other addresses in each process: sites
-/// with sizes, which no threshold leaves out, then have one rank each.
+/// Returns whether each rank has its own site of an operation, as where the system loads a program
+/// at other addresses in each process: sites with sizes, which no threshold leaves out, then have
+/// one rank each.
 fn has_site_per_rank(
     name: &str,
     sites: &BTreeMap<Place<'_>, SiteRows>,
@@ -107,7 +109,8 @@ fn rest_of(rows: &SiteRows) -> Option<LeftOut> {
     Some(LeftOut { candidates: Vec::new(), sites: Vec::new(), calls, time_ms, extremes_ms: [least, most] })
 }
 
-/// A sentence on the calls of which the ranks are unknown; none if the ranks of all calls are known.
+/// A sentence on the calls of which the ranks are unknown; none if the ranks of all calls are
+/// known.
 pub fn sentence(left_out: &[(&str, LeftOut)], all_ms: f64, options: &str) -> Option<String> {
     let unknown = || left_out.iter().map(|(_, rest)| rest).filter(|rest| rest.candidates.len() > 1);
     let calls: f64 = unknown().map(|rest| rest.calls).sum();

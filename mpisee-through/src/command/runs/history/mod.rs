@@ -1,4 +1,5 @@
-//! A history: the entries of a folder by the time of their runs, such as the commits of a CI, and their lasting changes.
+//! A history: the entries of a folder by the time of their runs, such as the commits of a CI, and
+//! their lasting changes.
 
 mod outline;
 mod sentences;

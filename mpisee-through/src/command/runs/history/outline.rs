@@ -1,4 +1,5 @@
-//! The report's parts for a history beside the tables: titles, sentences, and the names of the series.
+//! The report's parts for a history beside the tables: titles, sentences, and the names of the
+//! series.
 
 use super::sentences::{error_rate_sentence, part_text};
 use super::series::{Quantity, Series, Steps};

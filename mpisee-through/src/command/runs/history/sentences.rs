@@ -7,7 +7,8 @@ use crate::statistics::steps::Step;
 use crate::units::{count, count_of};
 
 impl History {
-    /// The lasting changes, the newest first, then a change that is not certain, and a lack of runs.
+    /// The lasting changes, the newest first, then a change that is not certain, and a lack of
+    /// runs.
     pub fn sentences(&self) -> Vec<String> {
         if self.entries.len() < 2 {
             return vec!["One entry so far: changes show from two entries on.".to_owned()];
@@ -63,7 +64,8 @@ impl History {
         sentences
     }
 
-    /// `Since a1b2c3d, MPI time is 31 % longer (from 1.20 s to 1.57 s): MPI_Allreduce on W explains 0.33 s.`
+    /// `Since a1b2c3d, MPI time is 31 % longer (from 1.20 s to 1.57 s): MPI_Allreduce on W explains
+    /// 0.33 s.`
     fn sentence(&self, series: &Series, step: &Step, by: Option<&(Part, f64)>) -> String {
         let by = by
             .map(|(part, change)| explanation_text(part, series.quantity, change.abs()))

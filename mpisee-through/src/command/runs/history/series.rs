@@ -184,7 +184,8 @@ pub fn find_steps(all: &mut [&mut Series]) {
     }
 }
 
-/// The part whose change explains most of a step of the whole run, with this change; nothing if no part explains a quarter.
+/// The part whose change explains most of a step of the whole run, with this change; nothing if no
+/// part explains a quarter.
 pub fn explanation(entries: &[Entry], series: &Series, step: &Step) -> Option<(Part, f64)> {
     const LEAST: f64 = 0.25;
     let quantity = match series.quantity {
