@@ -222,7 +222,7 @@ fn describe(
         (TopologyFrom::Parent, Some(parent)) => parent.topology,
         _ => None,
     };
-    let topology = topology_kind.and_then(|kind| topology::of(comm, rank, kind));
+    let topology = topology_kind.and_then(|kind| topology::read(comm, rank, kind));
     communicator.topology = topology_kind.filter(|_| topology.is_some());
     let r = match (parent, &parent_members) {
         // Of all members of the parent, in their order.
@@ -258,7 +258,7 @@ fn describe(
 /// ones in a loop.
 fn members_of(world: &World, comm: Comm, is_inter: bool, of_parent: Option<&Arc<Groups>>) -> Arc<Groups> {
     if is_inter || query::size(comm) != 1 {
-        return Arc::new(Groups::of(world, comm, is_inter));
+        return Arc::new(Groups::from_communicator(world, comm, is_inter));
     }
     if let Some(members) = of_parent.filter(|members| members.is_single()) {
         return members.clone();

@@ -60,7 +60,7 @@ impl Comparison {
                 path.display()
             );
         }
-        Comparison::of(view, &network, &replays)
+        Comparison::from_view(view, &network, &replays)
     }
 
     /// With the file that the option names, or one beside the profile that has a replay of it; and
@@ -83,10 +83,10 @@ impl Comparison {
         if replays.is_empty() || view.ranks("what single ranks sent").is_err() {
             return Ok((None, None));
         }
-        Ok((Some(Comparison::of(view, &network, &replays)?), None))
+        Ok((Some(Comparison::from_view(view, &network, &replays)?), None))
     }
 
-    fn of(view: &ProfileView, network: &Network, replays: &[&Replay]) -> Result<Comparison> {
+    fn from_view(view: &ProfileView, network: &Network, replays: &[&Replay]) -> Result<Comparison> {
         let recorded = recorded(view, replays)?;
         let waiting = waiting(view);
         let lack = cores::lack(view.processes(), |_| true).map(|lack| lack.sentence());
@@ -96,7 +96,9 @@ impl Comparison {
             .iter()
             .zip(recorded)
             .filter(|(_, recorded)| recorded.calls > 0)
-            .map(|(replay, recorded)| Compared::of(replay, recorded, &waiting, lack.is_none(), by_other_mpi))
+            .map(|(replay, recorded)| {
+                Compared::from_replay(replay, recorded, &waiting, lack.is_none(), by_other_mpi)
+            })
             .collect();
         operations.sort_by(|one, other| other.recorded.time_s.total_cmp(&one.recorded.time_s));
         let mut heading = self::heading(network, replays[0]);
@@ -138,7 +140,7 @@ struct Replayed {
 }
 
 impl Replayed {
-    fn of(replay: &Replay, calls: f64) -> Self {
+    fn from_replay(replay: &Replay, calls: f64) -> Self {
         let of = |call_s: f64, spread: f64| {
             let total = call_s * calls;
             let half = total * spread / 2.0;
@@ -171,7 +173,7 @@ pub struct Parts {
 impl Parts {
     /// Divides a time, of which `waiting` was measured as waiting. The parts are never more than
     /// the whole, so that they add up where a replay takes longer than the program.
-    fn of(time_s: f64, waiting: Option<Estimate>, replayed: &Replayed) -> Parts {
+    fn from_times(time_s: f64, waiting: Option<Estimate>, replayed: &Replayed) -> Parts {
         let waiting = waiting.map(|waiting| waiting.clamped(0.0, time_s));
         let transfer = waiting.unwrap_or_default().rest_of(time_s);
         let Replayed { alone, together, is_single } = replayed;
@@ -231,7 +233,7 @@ impl Doubt {
     /// How far the mean size of a run's calls may be from that of another run of the same command.
     const OTHER_SIZES: f64 = 0.05;
 
-    fn of(replay: &Replay, recorded: &OperationSums, transfer_s: f64) -> Option<Doubt> {
+    fn from_replay(replay: &Replay, recorded: &OperationSums, transfer_s: f64) -> Option<Doubt> {
         let replayed_s = replay.together_s * recorded.calls as f64;
         let now = recorded.bytes as f64 / recorded.calls.max(1) as f64;
         let is_other = |then: f64| (now - then).abs() > 1.0 + Doubt::OTHER_SIZES * then.max(now);
@@ -272,7 +274,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    fn of(
+    fn from_replay(
         replay: &Replay,
         recorded: OperationSums,
         waiting: &WaitingBy,
@@ -283,9 +285,9 @@ impl Compared {
         let is_of_all_sizes = waiting.is_some_and(|(_, is_of_all)| is_of_all);
         let waiting = waiting.map(|(waiting, _)| waiting);
         let transfer_s = recorded.time_s - waiting.map_or(0.0, |waiting| waiting.total);
-        let doubt = by_other_mpi.or_else(|| Doubt::of(replay, &recorded, transfer_s));
+        let doubt = by_other_mpi.or_else(|| Doubt::from_replay(replay, &recorded, transfer_s));
         let calls = if doubt.is_some() { 0.0 } else { recorded.calls as f64 };
-        let parts = Parts::of(recorded.time_s, waiting, &Replayed::of(replay, calls));
+        let parts = Parts::from_times(recorded.time_s, waiting, &Replayed::from_replay(replay, calls));
         Compared { replay: replay.clone(), recorded, parts, doubt, had_cores, is_of_all_sizes }
     }
 
@@ -339,7 +341,7 @@ fn recorded(view: &ProfileView, replays: &[&Replay]) -> Result<Vec<OperationSums
         }
     }
     let mut all = vec![OperationSums::default(); replays.len()];
-    let requests = Requests::of(view.profile())?;
+    let requests = Requests::from_profile(view.profile())?;
     // What completes other requests, too, is not replayed.
     let is_of_messages = |row: &CallRow| {
         !Requests::is_of_them(&row.call)
@@ -374,7 +376,7 @@ type WaitingBy = BTreeMap<(String, String), (f64, Estimate)>;
 
 /// The waiting as far as it is known; nothing where the profile has no samples.
 fn waiting(view: &ProfileView) -> WaitingBy {
-    let Ok(report) = waits::of(view, &CallFilter::default()) else { return WaitingBy::new() };
+    let Ok(report) = waits::measure(view, &CallFilter::default()) else { return WaitingBy::new() };
     let known = |it: Waiting| Some(((it.comm, it.call), (it.time_s, it.waiting?)));
     report.operations.into_iter().filter_map(known).collect()
 }
@@ -427,13 +429,14 @@ mod tests {
             (Some(12.0), 4.0, 3.0),
             (None, 0.0, 0.0),
         ] {
-            let parts = Parts::of(10.0, waiting_s.map(Estimate::exact), &replayed(alone_s, together_s));
+            let parts =
+                Parts::from_times(10.0, waiting_s.map(Estimate::exact), &replayed(alone_s, together_s));
             let waiting = parts.waiting.unwrap_or_default();
             let all = [waiting.total, parts.network.total, parts.siblings.total, parts.rest_s];
             assert!(all.iter().all(|&part_s| part_s >= 0.0), "{parts:?}");
             assert!((all.iter().sum::<f64>() - 10.0).abs() < 1e-12, "{parts:?}");
         }
-        let parts = Parts::of(10.0, Some(Estimate::exact(3.0)), &replayed(2.0, 5.0));
+        let parts = Parts::from_times(10.0, Some(Estimate::exact(3.0)), &replayed(2.0, 5.0));
         let of = [parts.waiting.unwrap(), parts.network, parts.siblings];
         assert_eq!((of, parts.rest_s), ([3.0, 2.0, 3.0].map(Estimate::exact), 2.0));
     }
@@ -444,16 +447,19 @@ mod tests {
         let alone = between(1.8, 2.0, 2.2);
         let together = between(4.5, 5.0, 5.5);
         let waiting = Some(between(2.0, 3.0, 4.0));
-        let parts = Parts::of(10.0, waiting, &Replayed { alone, together, is_single: false });
+        let parts = Parts::from_times(10.0, waiting, &Replayed { alone, together, is_single: false });
         assert_eq!(parts.network, alone);
         let [low, high] = [4.5 - 2.2, 5.5 - 1.8];
         assert_eq!(parts.siblings, between(low, 3.0, high));
         // One communicator was measured once: there are no siblings, whatever the spread.
-        let parts = Parts::of(10.0, waiting, &Replayed { alone, together: alone, is_single: true });
+        let parts = Parts::from_times(10.0, waiting, &Replayed { alone, together: alone, is_single: true });
         assert_eq!(parts.siblings, Estimate::default());
         // Of nearly equal times nobody knows whether there is a difference.
-        let parts =
-            Parts::of(10.0, None, &Replayed { alone, together: between(1.9, 2.1, 2.3), is_single: false });
+        let parts = Parts::from_times(
+            10.0,
+            None,
+            &Replayed { alone, together: between(1.9, 2.1, 2.3), is_single: false },
+        );
         assert!(parts.siblings.low == 0.0 && parts.siblings.high > 0.4, "{parts:?}");
         for part in [parts.network, parts.siblings] {
             assert!(part.low <= part.total && part.total <= part.high, "{parts:?}");

@@ -121,7 +121,7 @@ fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
     for (parent, (indices, kinds)) in below.iter().zip(&kinds).enumerate() {
         for (&index, kind) in indices.iter().zip(kinds) {
             let by_parent = made.entry(kind).or_insert_with(|| vec![Vec::new(); below.len()]);
-            let number = Step::of(&rows[index].comm).number;
+            let number = Step::from_comm(&rows[index].comm).number;
             if by_parent[parent].last() != Some(&number) {
                 by_parent[parent].push(number);
             }
@@ -131,7 +131,7 @@ fn alike(rows: &[&CommRow], below: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut known: HashMap<Likeness, usize> = HashMap::new();
     for (parent, (indices, kinds)) in below.iter().zip(&kinds).enumerate() {
         for (&index, kind) in indices.iter().zip(kinds) {
-            let number = Step::of(&rows[index].comm).number;
+            let number = Step::from_comm(&rows[index].comm).number;
             let by_parent = &made[kind];
             let lengths: BTreeSet<usize> =
                 by_parent.iter().map(Vec::len).filter(|&length| length > 0).collect();
@@ -167,7 +167,7 @@ fn kinds(rows: &[&CommRow], indices: &[usize]) -> Vec<(char, u32, String)> {
             let is_even = u64::from(size) * 2 > u64::from(largest) && size > 1;
             largest = if is_even && largest > 0 { largest } else { size };
         }
-        (Step::of(&row.comm).letter, largest, without_numbers(&row.label))
+        (Step::from_comm(&row.comm).letter, largest, without_numbers(&row.label))
     };
     indices.iter().map(kind).collect()
 }
@@ -203,7 +203,7 @@ impl<'n> Step<'n> {
     }
 
     /// The last step of a name.
-    fn of(comm: &'n str) -> Self {
+    fn from_comm(comm: &'n str) -> Self {
         Step::new(comm.rsplit('_').next().unwrap_or(comm))
     }
 }

@@ -22,7 +22,7 @@ pub struct CommFilter {
     comm: Vec<CommPattern>,
 
     /// Only these ranks of MPI_COMM_WORLD: 0-3,8 (default: all)
-    #[arg(long, value_name = "RANKS", value_parser = Typed::of(parse_ranks))]
+    #[arg(long, value_name = "RANKS", value_parser = Typed::parser(parse_ranks))]
     ranks: Option<Typed<RankSet>>,
 }
 
@@ -128,7 +128,7 @@ pub struct CallFilter {
 
     /// Only messages of these sizes in bytes: 1k-64k, 1k-, -64k; includes each size class that
     /// overlaps the range (default: all)
-    #[arg(long, value_name = "MIN-MAX", allow_hyphen_values = true, value_parser = Typed::of(SizeRange::from_str))]
+    #[arg(long, value_name = "MIN-MAX", allow_hyphen_values = true, value_parser = Typed::parser(SizeRange::from_str))]
     size: Option<Typed<SizeRange>>,
 
     /// Only calls in regions whose name matches: solver/halo; '' is outside any region; repeatable
@@ -142,11 +142,11 @@ pub struct CallFilter {
 
     /// Only operations in which the slowest rank spent at least this time, over all chosen
     /// communicators (summary: on each): 0.5, 10ms, 20us (default: 0)
-    #[arg(long, value_name = "TIME", value_parser = Typed::of(parse_seconds))]
+    #[arg(long, value_name = "TIME", value_parser = Typed::parser(parse_seconds))]
     time_min: Option<Typed<f64>>,
 
     /// Only operations in which the slowest rank spent at most this time (default: any time)
-    #[arg(long, value_name = "TIME", value_parser = Typed::of(parse_seconds))]
+    #[arg(long, value_name = "TIME", value_parser = Typed::parser(parse_seconds))]
     time_max: Option<Typed<f64>>,
 
     /// Operations that bounds on times leave, see [`CallFilter::of_operations`].
@@ -156,7 +156,7 @@ pub struct CallFilter {
 
 impl CallFilter {
     /// All operations on these communicators and ranks.
-    pub fn of(comms: CommFilter) -> Self {
+    pub fn from_comms(comms: CommFilter) -> Self {
         CallFilter { comms, ..CallFilter::default() }
     }
 
@@ -423,7 +423,7 @@ struct Typed<T> {
 
 impl<T> Typed<T> {
     /// Keeps the text beside what `parse` reads from it.
-    fn of<E>(parse: fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Typed<T>, E> + Clone {
+    fn parser<E>(parse: fn(&str) -> Result<T, E>) -> impl Fn(&str) -> Result<Typed<T>, E> + Clone {
         move |text| Ok(Typed { text: text.to_owned(), value: parse(text)? })
     }
 }
@@ -464,7 +464,7 @@ mod tests {
             remote: remote.map(|text| text.parse().unwrap()),
             ..Members::default()
         };
-        let filter = CommFilter { ranks: Typed::of(parse_ranks)("6,9").ok(), ..CommFilter::default() };
+        let filter = CommFilter { ranks: Typed::parser(parse_ranks)("6,9").ok(), ..CommFilter::default() };
         assert!(filter.takes_members(&members("0-7", None)));
         assert!(!filter.takes_members(&members("0-5", None)));
         assert!(filter.takes_members(&members("0-5", Some("8-9"))));

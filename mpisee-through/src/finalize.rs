@@ -27,7 +27,7 @@ impl Last {
     /// The fewest ranks, up to half of all, that caused four fifths of the waiting together; none
     /// if it takes more, since then it is rather the others that came early, and where the wait is
     /// too short to tell. While several are missing, each causes an equal part of the wait.
-    pub fn of(ranks: &[RankRow]) -> Option<Self> {
+    pub fn from_ranks(ranks: &[RankRow]) -> Option<Self> {
         let mut caused: Vec<(f64, u32)> = caused(ranks);
         let whole_s: f64 = caused.iter().map(|(caused_s, _)| caused_s).sum();
         caused.sort_by(|(one, _), (other, _)| other.total_cmp(one));
@@ -83,17 +83,21 @@ mod tests {
 
     #[test]
     fn those_who_come_last_are_named_if_they_are_few() {
-        let last = Last::of(&ranks(&[8.0, 10.0, 8.0, 8.0])).unwrap();
+        let last = Last::from_ranks(&ranks(&[8.0, 10.0, 8.0, 8.0])).unwrap();
         assert_eq!((last.ranks, last.share), (vec![1], 1.0));
         // Up to 8 s one waits for three, up to 10 s two wait for two.
-        let last = Last::of(&ranks(&[10.0, 8.0, 10.0, 7.7])).unwrap();
+        let last = Last::from_ranks(&ranks(&[10.0, 8.0, 10.0, 7.7])).unwrap();
         assert_eq!(last.text(), "ranks 0, 2");
         assert!((last.share - (0.3 * 2.0 / 3.0 + 4.0) / 4.3).abs() < 1e-9, "{}", last.share);
-        assert_eq!(Last::of(&ranks(&[10.0, 10.0, 8.0, 10.0])), None, "one came early");
-        assert_eq!(Last::of(&ranks(&[10.0; 4])), None);
-        assert_eq!(Last::of(&[]), None);
-        assert!(Last::of(&ranks(&[8.0, 8.05, 8.0, 8.0])).is_some_and(|last| last.ranks == [1]));
-        assert_eq!(Last::of(&ranks(&[8.0, 8.02, 8.0, 8.0])), None, "ranks may have begun at other times");
+        assert_eq!(Last::from_ranks(&ranks(&[10.0, 10.0, 8.0, 10.0])), None, "one came early");
+        assert_eq!(Last::from_ranks(&ranks(&[10.0; 4])), None);
+        assert_eq!(Last::from_ranks(&[]), None);
+        assert!(Last::from_ranks(&ranks(&[8.0, 8.05, 8.0, 8.0])).is_some_and(|last| last.ranks == [1]));
+        assert_eq!(
+            Last::from_ranks(&ranks(&[8.0, 8.02, 8.0, 8.0])),
+            None,
+            "ranks may have begun at other times"
+        );
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn deadlocks(view: &ProfileView) -> Vec<String> {
     // What cannot be read is an error of the commands on sites.
     let mut sites = match deadlocks.is_empty() {
         true => None,
-        false => Sites::of(view, &SiteArgs::default(), &[]).ok().flatten(),
+        false => Sites::from_view(view, &SiteArgs::default(), &[]).ok().flatten(),
     };
     let mut line = |site| sites.as_mut().map(|sites| sites.place(site).short_text());
     deadlocks.iter().map(|one| one.sentence(&mut line)).collect()
@@ -69,7 +69,7 @@ pub fn deadlocks(view: &ProfileView) -> Vec<String> {
 pub fn sentences(view: &ProfileView, places: &[&EndedIn]) -> Vec<String> {
     let has_sites = places.iter().any(|place| place.site.is_some());
     // What cannot be read is an error of the commands on sites.
-    let sites = || Sites::of(view, &SiteArgs::default(), &[]).ok().flatten();
+    let sites = || Sites::from_view(view, &SiteArgs::default(), &[]).ok().flatten();
     let mut sites = if has_sites { sites() } else { None };
     let mut line = |site| sites.as_mut().map(|sites| sites.place(site).short_text());
     let sentence = |place: &&EndedIn| {

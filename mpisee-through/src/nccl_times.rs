@@ -31,7 +31,7 @@ pub fn rows(view: &ProfileView) -> Result<impl Iterator<Item = Result<TimedCalls
     let gpus = Gpus::read(view)?;
     Ok(view.profile().rows_if_any::<NcclTimeRow>()?.map(move |row| {
         let row = row?;
-        let gpus = gpus.of(&row.comm, row.rank);
+        let gpus = gpus.seconds(&row.comm, row.rank);
         Ok(TimedCalls { row, gpus })
     }))
 }
@@ -100,7 +100,7 @@ impl<'v> Gpus<'v> {
     }
 
     /// The number of a rank.
-    fn of(&self, comm: &str, rank: u32) -> f64 {
+    fn seconds(&self, comm: &str, rank: u32) -> f64 {
         let Some(row) = self.comms.get(comm) else { return 1.0 };
         if let Some(own) = self.own(row, rank) {
             return own as f64;

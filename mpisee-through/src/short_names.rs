@@ -103,7 +103,7 @@ pub struct Names(HashMap<String, String>);
 
 impl Names {
     /// Names for all of these.
-    pub fn of<'m>(mangled: impl IntoIterator<Item = &'m str>) -> Self {
+    pub fn from_mangled<'m>(mangled: impl IntoIterator<Item = &'m str>) -> Self {
         let mut names: HashMap<String, String> =
             mangled.into_iter().map(|name| (name.to_owned(), short(name))).collect();
         let mut uses: HashMap<String, usize> = HashMap::new();
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn overloads_differ_in_their_parameters() {
-        let names = Names::of(["_Z4copyPfS_i", "_Z4copyPdS_i", "_Z4normPd"]);
+        let names = Names::from_mangled(["_Z4copyPfS_i", "_Z4copyPdS_i", "_Z4normPd"]);
         assert_eq!(names.get("_Z4copyPfS_i"), "copy(float*, float*, int)");
         assert_eq!(names.get("_Z4copyPdS_i"), "copy(double*, double*, int)");
         assert_eq!(names.get("_Z4normPd"), "norm");

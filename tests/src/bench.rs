@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 pub fn bench<'m>(mpi: &'m Mpi, words: &str) -> Run<'m> {
     let quick = "--repetitions 3 --warm-up 1 --least-ms 1 --format csv";
     let words = words.split_whitespace().chain(quick.split_whitespace());
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench"));
+    let run = Run::from_program(mpi, dist().join("bin/mpisee-bench"));
     let run = run.variable("LD_PRELOAD", &yielding().display().to_string());
     words.fold(run, Run::argument)
 }

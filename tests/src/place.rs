@@ -123,7 +123,7 @@ pub struct Ended {
 
 impl Ended {
     /// Runs a command in a new folder.
-    pub fn of(command: &mut Command) -> Ended {
+    pub fn run(command: &mut Command) -> Ended {
         Place::new().run(command)
     }
 

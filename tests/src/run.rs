@@ -27,12 +27,12 @@ pub struct Run<'m> {
 impl<'m> Run<'m> {
     /// `tests/programs/NAME.c` on 4 ranks, expected to exit with 0 within four minutes.
     pub fn new(mpi: &'m Mpi, name: &str) -> Self {
-        Self::of(mpi, mpi.compile(name))
+        Self::from_program(mpi, mpi.compile(name))
     }
 
     /// Python with these arguments; one that ends in `.py` is in `tests/programs`.
     pub fn python(mpi: &'m Mpi, arguments: &[&str]) -> Self {
-        let mut run = Self::of(mpi, mpi.python().to_owned()).options(&mpi.python_options());
+        let mut run = Self::from_program(mpi, mpi.python().to_owned()).options(&mpi.python_options());
         for argument in arguments {
             let script = root().join("tests/programs").join(argument);
             let is_script = argument.ends_with(".py");
@@ -42,7 +42,7 @@ impl<'m> Run<'m> {
     }
 
     /// A program that is compiled already, else as [`Run::new`].
-    pub fn of(mpi: &'m Mpi, program: PathBuf) -> Self {
+    pub fn from_program(mpi: &'m Mpi, program: PathBuf) -> Self {
         Run {
             mpi,
             program,

@@ -35,7 +35,7 @@ pub struct DeviceTables {
 
 impl Devices {
     /// The devices of one rank.
-    pub fn of<F: Form>(tables: &RankTables<F>) -> Devices {
+    pub fn from_tables<F: Form>(tables: &RankTables<F>) -> Devices {
         let mut own = Devices::default();
         let host = &tables.rank.host;
         for fact in &tables.devices {

@@ -47,7 +47,7 @@ fn text<F: Form>(tables: &mut RankTables<F>, table: RankTable) -> Vec<u8> {
         RankTable::Paths => to_csv(&sites.paths),
         RankTable::Stacks => to_csv(&sites.stacks),
         RankTable::Variables => to_csv(&tables.variables),
-        RankTable::Devices => Devices::of(tables).to_bytes(),
+        RankTable::Devices => Devices::from_tables(tables).to_bytes(),
     }
 }
 

@@ -59,7 +59,7 @@ pub struct WholeJob {
 impl Gathering {
     /// Of the job of these ranks, which want their profile there; `None` if no communicator has
     /// ranks in all processes of the job.
-    pub fn of(ranks: &WorldSegments, wanted: &Path) -> Option<Gathering> {
+    pub fn from_ranks(ranks: &WorldSegments, wanted: &Path) -> Option<Gathering> {
         let snapshot = ranks.segments().find_map(|segment| segment.read().ok())?;
         let job = job_of(&snapshot, ranks.size())?;
         let mut name = wanted.file_stem()?.to_owned();
@@ -114,7 +114,11 @@ impl Gathering {
         match std::fs::rename(&self.folder, &taken) {
             Ok(()) => {
                 let (segments, ended) = parts(&taken, user);
-                Ok(Added::Whole(WholeJob { folder: taken, ranks: WorldSegments::of(segments), ended }))
+                Ok(Added::Whole(WholeJob {
+                    folder: taken,
+                    ranks: WorldSegments::from_segments(segments),
+                    ended,
+                }))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Added::TakenByAnother),
             Err(error) => Err(error).with_context(|| format!("cannot rename '{}'", self.folder.display())),
@@ -263,7 +267,7 @@ mod tests {
     use mpisee_profile::segment::log::{Created, Run, Runs};
 
     fn communicator(operation: Operation, code: u64, ranks: u32) -> Communicator {
-        let group = Runs::of([Run { first: 0, count: ranks, stride: 0 }]);
+        let group = Runs::from_runs([Run { first: 0, count: ranks, stride: 0 }]);
         let of_nccl = Created::with_world(CommId::new(2), CommRank::FIRST, group);
         let created = Created { letter: b'u', n: 1, code, operation: operation as u32, ..of_nccl };
         Communicator {

@@ -51,7 +51,7 @@ impl Nodes {
                 found.extend(overlapping.map(|&(.., node)| node));
             } else {
                 let each = (range.first..=range.last).step_by(range.stride as usize);
-                found.extend(each.filter_map(|rank| self.of(rank)));
+                found.extend(each.filter_map(|rank| self.number(rank)));
             }
         }
         found.sort_unstable();
@@ -59,7 +59,7 @@ impl Nodes {
         found.len() as u32
     }
 
-    fn of(&self, rank: u32) -> Option<u32> {
+    fn number(&self, rank: u32) -> Option<u32> {
         let after = self.runs.partition_point(|&(first, ..)| first <= rank);
         let &(first, ranks, node) = self.runs.get(after.checked_sub(1)?)?;
         (rank - first < ranks).then_some(node)

@@ -46,7 +46,7 @@ impl Overhead {
     }
 
     /// Of the calls in a snapshot.
-    pub fn of(snapshot: &Snapshot, seconds: impl Fn(Ticks) -> Seconds) -> Overhead {
+    pub fn from_snapshot(snapshot: &Snapshot, seconds: impl Fn(Ticks) -> Seconds) -> Overhead {
         let samples = snapshot.sampled[sampled::SAMPLES];
         let stand_for = snapshot.sampled[sampled::CALLS] as f64;
         if samples < ENOUGH || stand_for <= 0.0 {

@@ -217,7 +217,7 @@ impl End<'_> {
 
     fn sums(self, snapshot: &Snapshot, tables: &RankTables) -> Aggregate {
         match self {
-            End::Arrived { absent } => Aggregate::of(snapshot, tables, absent),
+            End::Arrived { absent } => Aggregate::from_snapshot(snapshot, tables, absent),
             End::Otherwise => Aggregate::of_ended(snapshot, tables),
         }
     }

@@ -154,7 +154,7 @@ impl<F: Form> RankTables<F> {
             .into_iter()
             .filter_map(|(id, values)| rows.region(id, values, *mpi_ticks_by_region.get(id.index())?));
         let mut rank = rows.rank(mpi_ticks);
-        let overhead = Overhead::of(snapshot, &rows.seconds).within(rank.wall_s);
+        let overhead = Overhead::from_snapshot(snapshot, &rows.seconds).within(rank.wall_s);
         rank.profiler_s = overhead.estimate_s;
         RankTables {
             site_tables: SiteTables::new(snapshot, &rows.names, &rows.seconds),

@@ -107,7 +107,7 @@ pub struct SwitchSums {
 }
 
 impl SwitchSums {
-    fn of(snapshot: &Snapshot, followed: FollowedRequest) -> SwitchSums {
+    fn from_snapshot(snapshot: &Snapshot, followed: FollowedRequest) -> SwitchSums {
         let FollowedRequest { request: SwitchRequest { on, asked_ns }, at_ns } = followed;
         let since_start_ns = at_ns.saturating_sub(snapshot.start_realtime_ns);
         SwitchSums { asked_ns, on, ranks: 1, first_ns: since_start_ns, last_ns: since_start_ns }
@@ -163,7 +163,7 @@ impl RunSums {
                 .followed_requests
                 .iter()
                 .take(MOST_SWITCHES)
-                .map(|&followed| SwitchSums::of(snapshot, followed))
+                .map(|&followed| SwitchSums::from_snapshot(snapshot, followed))
                 .collect(),
             ..self
         }

@@ -42,7 +42,7 @@ fn rank(rank: u32) -> Aggregate {
     let partners: Vec<u32> = members[pair as usize..pair as usize + 2].to_vec();
     let call = |communicator: u32, operation: Operation, size: u64, region: u32| {
         let (operation, size_class, memory) =
-            (OperationAtSite::of(operation), size_class(size), Memory::Host);
+            (OperationAtSite::from_operation(operation), size_class(size), Memory::Host);
         let communicator = CommId::new(communicator);
         let region = RegionId::new(region);
         CallKey { communicator, region, operation, size_class, memory }.pack()
@@ -86,7 +86,7 @@ fn rank(rank: u32) -> Aggregate {
     }
     let snapshot = Snapshot::read(words.words()).unwrap();
     let none = RankSet::default();
-    Aggregate::of(&snapshot, &RankTables::new(&snapshot, END), &none)
+    Aggregate::from_snapshot(&snapshot, &RankTables::new(&snapshot, END), &none)
 }
 
 fn text<R: Row>(rows: &[R]) -> String {
@@ -191,7 +191,7 @@ fn peers_everywhere_are_counted_by_powers_of_two() {
         let owner = Owner { pid: 1, host: "node", world_rank: rank, world_size: 400 };
         let words = Words::new(owner).log(&records).counters(&counters);
         let snapshot = Snapshot::read(words.words()).unwrap();
-        Aggregate::of(&snapshot, &RankTables::new(&snapshot, END), &RankSet::default())
+        Aggregate::from_snapshot(&snapshot, &RankTables::new(&snapshot, END), &RankSet::default())
     };
     let tables = [0, 399, 200].map(world).into_iter().reduce(merged).unwrap().tables();
     assert!(tables.offsets.len() < 20, "{}", tables.offsets.len());

@@ -27,7 +27,7 @@ fn aggregate(rank: u32, gpu: Vec<GpuPart>) -> Aggregate {
     let snapshot = Snapshot::read(words.words()).unwrap();
     let none = RankSet::default();
     let tables = RankTables { gpu, ..RankTables::new(&snapshot, Moment::default()) };
-    Aggregate::of(&snapshot, &tables, &none)
+    Aggregate::from_snapshot(&snapshot, &tables, &none)
 }
 
 /// The same of all ranks, each with the owners that it can find.

@@ -35,7 +35,7 @@ fn created(id: u32, letter: u8, r: Option<u32>) -> Record {
 
 fn key(comm: u32, operation: Operation, size_class: u8) -> SlotKey {
     let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
-    let operation = OperationAtSite::of(operation);
+    let operation = OperationAtSite::from_operation(operation);
     CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
 }
 

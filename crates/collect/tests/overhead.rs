@@ -22,7 +22,7 @@ fn overhead_with(measured: &[i64], hidden: i64, rare: u64) -> Overhead {
     let key = CallKey {
         communicator: CommId::WORLD,
         region: RegionId::OUTSIDE,
-        operation: OperationAtSite::of(Operation::Barrier),
+        operation: OperationAtSite::from_operation(Operation::Barrier),
         size_class: 0,
         memory: Memory::Host,
     };
@@ -39,7 +39,7 @@ fn overhead_with(measured: &[i64], hidden: i64, rare: u64) -> Overhead {
     words.set(offset_of!(Header, overhead) + 8 * overhead::THOUSAND_CALLS, 33_000);
     words.set(offset_of!(Header, overhead) + 8 * overhead::RARE, rare);
     let snapshot = Snapshot::read(words.words()).unwrap();
-    Overhead::of(&snapshot, |ticks: Ticks| Seconds(ticks.get() as f64))
+    Overhead::from_snapshot(&snapshot, |ticks: Ticks| Seconds(ticks.get() as f64))
 }
 
 #[test]

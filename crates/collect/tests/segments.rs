@@ -68,7 +68,7 @@ fn valid() -> Words {
     let key = CallKey {
         communicator: CommId::new(2),
         region: RegionId::new(2),
-        operation: OperationAtSite::of(Operation::Allreduce),
+        operation: OperationAtSite::from_operation(Operation::Allreduce),
         size_class: 4,
         memory: Memory::Host,
     };

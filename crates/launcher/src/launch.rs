@@ -64,7 +64,7 @@ pub fn launch(run: Run) -> Result<Infallible, Failure> {
                 None
             });
             let libraries: Vec<&Path> = std::iter::once(profiler.as_path()).chain(nccl.as_deref()).collect();
-            preload_into(&mut command, &libraries, &Arrangement::of(&program.kind));
+            preload_into(&mut command, &libraries, &Arrangement::for_program(&program.kind));
             trace_gpu(&mut command, &installation.folder, &options, &mut not_counted);
             not_counted.pass_to(&mut command);
             if run.watch

@@ -31,7 +31,7 @@ pub enum Arrangement {
 
 impl Arrangement {
     /// The one that a program of this kind needs.
-    pub fn of(kind: &ProgramKind) -> Self {
+    pub fn for_program(kind: &ProgramKind) -> Self {
         let ProgramKind::Dynamic(needed) = kind else { return Arrangement::None };
         let Some(runtime) = needed.iter().find(|library| is_runtime(library.soname.as_ref())) else {
             return Arrangement::None;
@@ -96,14 +96,14 @@ mod tests {
         let of = |path: Option<&Path>| {
             let libc = Needed { soname: "libc.so.6".to_owned(), path: None };
             let runtime = Needed { soname: "libasan.so.5".to_owned(), path: path.map(Path::to_owned) };
-            Arrangement::of(&ProgramKind::Dynamic(vec![libc, runtime]))
+            Arrangement::for_program(&ProgramKind::Dynamic(vec![libc, runtime]))
         };
         assert_eq!(of(Some(&new)), Arrangement::Option);
         assert_eq!(of(Some(&old)), Arrangement::First(old.into()));
         assert_eq!(of(Some(&spaced)), Arrangement::First("libasan.so.5".into()));
         assert_eq!(of(None), Arrangement::First("libasan.so.5".into()));
-        assert_eq!(Arrangement::of(&ProgramKind::Dynamic(Vec::new())), Arrangement::None);
-        assert_eq!(Arrangement::of(&ProgramKind::Script), Arrangement::None);
+        assert_eq!(Arrangement::for_program(&ProgramKind::Dynamic(Vec::new())), Arrangement::None);
+        assert_eq!(Arrangement::for_program(&ProgramKind::Script), Arrangement::None);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Places {
 
     fn step(self, name: &str, backend: Backend) -> Pattern {
         let step = Step { name: name.to_owned(), backend, messages: self.messages, collectives: Vec::new() };
-        Pattern::of(vec![step])
+        Pattern::from_steps(vec![step])
     }
 }
 
@@ -239,7 +239,7 @@ fn collective_call(
     };
     let collectives = members.iter().map(call).collect();
     let name = collective.name().to_owned();
-    Pattern::of(vec![Step { name, backend, messages: Vec::new(), collectives }])
+    Pattern::from_steps(vec![Step { name, backend, messages: Vec::new(), collectives }])
 }
 
 impl Groups {
@@ -326,14 +326,14 @@ fn point_to_point(
         Exchange::Uni => {
             let there = step("there", vec![message(one, other, bytes, 0, window)]);
             let reply = Step { backend: of_reply, ..step("reply", vec![message(other, one, 0, 0, 1)]) };
-            Pattern::of(vec![there, reply])
+            Pattern::from_steps(vec![there, reply])
         }
         Exchange::Bi => {
             let both =
                 vec![message(one, other, bytes, behind, window), message(other, one, bytes, behind, window)];
             let reply = Message { source_offset: behind, ..message(other, one, 0, behind, 1) };
             let reply = Step { backend: of_reply, ..step("reply", vec![reply]) };
-            Pattern::of(vec![step("both-ways", both), reply])
+            Pattern::from_steps(vec![step("both-ways", both), reply])
         }
     }
 }
@@ -423,7 +423,7 @@ fn tree(bytes: u64, ranks: u32, backend: Backend) -> Pattern {
         steps.push(Step { name, backend, messages, collectives: Vec::new() });
         reached *= 2;
     }
-    Pattern::of(steps)
+    Pattern::from_steps(steps)
 }
 
 fn stripe(size: u32, bytes: u64, ranks: u32, [within, across]: [Backend; 2]) -> Result<Pattern, String> {
@@ -444,7 +444,7 @@ fn stripe(size: u32, bytes: u64, ranks: u32, [within, across]: [Backend; 2]) -> 
         messages,
         collectives: Vec::new(),
     };
-    Ok(Pattern::of(vec![
+    Ok(Pattern::from_steps(vec![
         step("split", within, (1..size).map(|it| message(0, it, it, begin(it), 0)).collect()),
         step("translate", across, (0..size).map(|it| message(it, size + it, it, 0, 0)).collect()),
         step("assemble", within, (1..size).map(|it| message(size + it, size, it, 0, begin(it))).collect()),

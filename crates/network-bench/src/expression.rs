@@ -39,7 +39,7 @@ impl Operator {
         matches!(self, Operator::Times | Operator::Divide | Operator::Remainder)
     }
 
-    fn of(token: &Token) -> Option<Operator> {
+    fn from_token(token: &Token) -> Option<Operator> {
         match token {
             Token::Symbol("+") => Some(Operator::Plus),
             Token::Symbol("-") => Some(Operator::Minus),
@@ -256,7 +256,7 @@ impl<'t> Reader<'t> {
     }
 
     fn operator(&mut self, closer: bool) -> Result<Option<Operator>, String> {
-        let next = self.peek().and_then(Operator::of).filter(|it| it.binds_closer() == closer);
+        let next = self.peek().and_then(Operator::from_token).filter(|it| it.binds_closer() == closer);
         if next.is_some() {
             self.take();
             self.operators += 1;

@@ -112,7 +112,7 @@ mod tests {
             messages: vec![message(0, 1)],
             ..Step::default()
         };
-        Pattern::of(backends.iter().map(step).collect())
+        Pattern::from_steps(backends.iter().map(step).collect())
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
             CollectiveCall { collective: Collective::Allreduce, members: vec![0, 1], bytes: 8, root: 0 };
         let collective = |backend| {
             let step = Step { backend, collectives: vec![sum.clone()], ..Step::default() };
-            is_moved_by_mpi(&Pattern::of(vec![step]))
+            is_moved_by_mpi(&Pattern::from_steps(vec![step]))
         };
         assert!(collective(Isend) && collective(Ipc) && !collective(Nccl));
     }

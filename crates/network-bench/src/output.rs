@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     fn measurement() -> Measurement {
-        let time = Summary::of(&[2e-6, 2e-6, 3e-6]);
+        let time = Summary::from_times(&[2e-6, 2e-6, 3e-6]);
         Measurement {
             pattern: "a, b".to_owned(),
             backend: "isend".to_owned(),

@@ -182,7 +182,7 @@ pub const MOST_COMMUNICATORS: usize = 1800;
 
 impl Pattern {
     /// A pattern of these steps, of which a time is the time of all.
-    pub fn of(steps: Vec<Step>) -> Self {
+    pub fn from_steps(steps: Vec<Step>) -> Self {
         Pattern { steps, parts: 1 }
     }
 
@@ -428,7 +428,7 @@ mod tests {
     }
 
     fn pattern(messages: Vec<Message>) -> Pattern {
-        Pattern::of(vec![Step { name: "a".to_owned(), messages, ..Step::default() }])
+        Pattern::from_steps(vec![Step { name: "a".to_owned(), messages, ..Step::default() }])
     }
 
     #[test]
@@ -452,7 +452,7 @@ mod tests {
         assert!(far.check(4).unwrap_err().to_string().contains("start 8 or more with mpirun -n"));
         let long = pattern(vec![message(0, 1, 1 << 31, 0, 0)]);
         assert!(long.check(2).unwrap_err().to_string().contains("2147483648 bytes is longer"));
-        assert!(Pattern::of(Vec::new()).check(2).is_err());
+        assert!(Pattern::from_steps(Vec::new()).check(2).is_err());
     }
 
     #[test]
@@ -463,9 +463,9 @@ mod tests {
             pattern(vec![often]).check(2).unwrap_err().what.contains("rank 0 has more than 131072 messages")
         );
         let put = Step { backend: Backend::Put, messages: vec![message(0, 1, 8, 0, 0)], ..Step::default() };
-        let said = Pattern::of(vec![put.clone(); 3000]).check(2).unwrap_err().what;
+        let said = Pattern::from_steps(vec![put.clone(); 3000]).check(2).unwrap_err().what;
         assert!(said.contains("needs 3000 windows") && said.contains("take fewer steps"), "{said}");
-        assert_eq!(Pattern::of(vec![put; 1000]).check(2), Ok(()));
+        assert_eq!(Pattern::from_steps(vec![put; 1000]).check(2), Ok(()));
     }
 
     #[test]
@@ -480,7 +480,7 @@ mod tests {
             Step { collectives: vec![call], ..Step::default() }
         };
         let steps: Vec<Step> = (0..3000).map(|_| step(&[0, 1])).chain([step(&[1, 0])]).collect();
-        let pattern = Pattern::of(steps);
+        let pattern = Pattern::from_steps(steps);
         assert_eq!(pattern.check(2), Ok(()));
         assert_eq!(pattern.communicators(), 2);
         assert_eq!(pattern.collective_buffers(1), (3001 * 20, 3001 * 20));
@@ -491,7 +491,11 @@ mod tests {
     fn nccl_carries_out_what_it_has() {
         let on_both = |collective| {
             let call = CollectiveCall { collective, members: vec![0, 1], bytes: 8, root: 0 };
-            Pattern::of(vec![Step { backend: Backend::Nccl, collectives: vec![call], ..Step::default() }])
+            Pattern::from_steps(vec![Step {
+                backend: Backend::Nccl,
+                collectives: vec![call],
+                ..Step::default()
+            }])
         };
         let sum = on_both(Collective::Allreduce);
         assert_eq!((sum.check(2), sum.backends().as_str()), (Ok(()), "nccl"));

@@ -21,7 +21,7 @@ pub struct Arena {
 
 impl Arena {
     /// An arena of `bytes` that are all its own.
-    fn of(rank: u32, bytes: u64) -> Self {
+    fn for_rank(rank: u32, bytes: u64) -> Self {
         let own = (bytes, Origin { rank, offset: 0 });
         Arena { pieces: (bytes > 0).then_some((0, own)).into_iter().collect() }
     }
@@ -68,7 +68,7 @@ impl Arena {
 
 /// The arenas of all ranks after one run of a pattern that [`Pattern::check`] accepts.
 pub fn after(pattern: &Pattern, ranks: u32) -> Vec<Arena> {
-    let mut arenas: Vec<Arena> = (0..ranks).map(|rank| Arena::of(rank, pattern.arena(rank))).collect();
+    let mut arenas: Vec<Arena> = (0..ranks).map(|rank| Arena::for_rank(rank, pattern.arena(rank))).collect();
     for step in &pattern.steps {
         let moved = step.messages.iter().filter(|it| it.bytes > 0);
         let moved: Vec<_> = moved.map(|it| (it, arenas[it.source as usize].read(it.source_span()))).collect();
@@ -131,13 +131,13 @@ mod tests {
             let kept = |messages: Vec<Message>| {
                 messages.into_iter().fold(Step::default(), |mut step, message| {
                     step.messages.push(message);
-                    if Pattern::of(vec![step.clone()]).check(RANKS).is_err() {
+                    if Pattern::from_steps(vec![step.clone()]).check(RANKS).is_err() {
                         step.messages.pop();
                     }
                     step
                 })
             };
-            Pattern::of(steps.into_iter().map(kept).collect())
+            Pattern::from_steps(steps.into_iter().map(kept).collect())
         })
     }
 
@@ -254,7 +254,7 @@ mod tests {
             destination_offset: 8,
             times: 1,
         };
-        let pattern = Pattern::of(vec![Step { messages: vec![message], ..Step::default() }]);
+        let pattern = Pattern::from_steps(vec![Step { messages: vec![message], ..Step::default() }]);
         let expected = &after(&pattern, 2)[1];
         let mut arena = vec![0; 72];
         fill(&mut arena, 1);

@@ -174,7 +174,7 @@ impl Item {
             };
             let collectives: Vec<CollectiveCall> = at.map(call).collect();
             let calls: usize = collectives.iter().map(|call| call.members.len()).sum();
-            let pattern = Pattern::of(vec![Step { collectives, ..step }]);
+            let pattern = Pattern::from_steps(vec![Step { collectives, ..step }]);
             return vec![Weighted { pattern, weight: 1.0 / calls.max(1) as f64 }];
         }
         let sent: Vec<Sent> = at.flat_map(|at| self.messages[at].iter().copied()).collect();
@@ -189,7 +189,7 @@ impl Item {
                 places.add_times(it.source, it.destination, it.bytes, times);
             }
             let count: u64 = class.iter().map(|it| it.count).sum();
-            let pattern = Pattern::of(vec![Step { messages: places.messages(), ..step.clone() }]);
+            let pattern = Pattern::from_steps(vec![Step { messages: places.messages(), ..step.clone() }]);
             Weighted { pattern, weight: count as f64 / in_turn as f64 / all as f64 }
         };
         classes(sent).into_iter().map(of_class).collect()
@@ -311,7 +311,7 @@ struct Calls {
 
 impl Calls {
     fn read(profile: &Profile, comms: &HashMap<String, CommRow>) -> Result<Calls, ProfileError> {
-        let requests = Requests::of(profile)?;
+        let requests = Requests::from_profile(profile)?;
         let mut calls = Calls::default();
         for row in profile.rows::<CallRow>()? {
             let row = row?;

@@ -32,7 +32,7 @@ pub struct Layout {
 impl Layout {
     /// The layout of a pattern that [`Pattern::check`] accepts, for `shared` or `ipc`; `None` if it
     /// has no messages of this backend.
-    pub fn of(pattern: &Pattern, ranks: u32, backend: Backend) -> Option<Layout> {
+    pub fn from_pattern(pattern: &Pattern, ranks: u32, backend: Backend) -> Option<Layout> {
         let mut slot_bytes = vec![0; ranks as usize];
         let mut slots = Vec::new();
         for step in &pattern.steps {

@@ -19,7 +19,7 @@ pub struct Summary {
 
 impl Summary {
     /// Sums up times, of which there is at least one.
-    pub fn of(times_s: &[f64]) -> Summary {
+    pub fn from_times(times_s: &[f64]) -> Summary {
         let mut sorted = times_s.to_vec();
         sorted.sort_by(f64::total_cmp);
         Summary {
@@ -58,7 +58,7 @@ fn quantile(sorted: &[f64], part: f64) -> f64 {
 
 /// The median of values, of which there is at least one.
 pub fn median(values: &[f64]) -> f64 {
-    Summary::of(values).median_s
+    Summary::from_times(values).median_s
 }
 
 #[cfg(test)]
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn quantiles_of_five_are_the_values_in_order() {
-        let summary = Summary::of(&[5.0, 1.0, 4.0, 2.0, 3.0]);
+        let summary = Summary::from_times(&[5.0, 1.0, 4.0, 2.0, 3.0]);
         let Summary { min_s, quarter_s, median_s, three_quarters_s, max_s } = summary;
         assert_eq!([min_s, quarter_s, median_s, three_quarters_s, max_s], [1.0, 2.0, 3.0, 4.0, 5.0]);
         assert_eq!(summary.spread(), 2.0 / 3.0);

@@ -19,7 +19,7 @@ pub struct Requests {
 
 impl Requests {
     /// By communicator and rank, the requests that a profile's calls begin.
-    pub fn of(profile: &Profile) -> Result<HashMap<(String, u32), Requests>, ProfileError> {
+    pub fn from_profile(profile: &Profile) -> Result<HashMap<(String, u32), Requests>, ProfileError> {
         let mut all: HashMap<(String, u32), Requests> = HashMap::new();
         for row in profile.rows::<CallRow>()? {
             let row = row?;

@@ -65,7 +65,7 @@ fn say(text: &str) {
 fn run(args: &ServeArgs) -> Result<()> {
     signals::catch();
     let token = Token::new()?;
-    let profiles = Profiles::of(&args.folder)?;
+    let profiles = Profiles::from_folder(&args.folder)?;
     let file = args.store.clone().map_or_else(store::default_file, Ok)?;
     let store = Arc::new(Store::open(&file, args.keep)?);
     let interval = Duration::from_secs_f64(args.interval);

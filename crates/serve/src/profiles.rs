@@ -60,7 +60,7 @@ struct Known {
 
 impl Profiles {
     /// Of a folder, which must be there.
-    pub fn of(folder: &Path) -> Result<Profiles> {
+    pub fn from_folder(folder: &Path) -> Result<Profiles> {
         let root = folder.canonicalize().with_context(|| format!("cannot find '{}'", folder.display()))?;
         if !root.is_dir() {
             bail!("'{}' is no folder; name the one with the profiles", folder.display());
@@ -220,7 +220,7 @@ mod tests {
             std::fs::write(profile.join("run.json"), "{").unwrap();
         };
         let listed = || {
-            let list = Profiles::of(place.path()).unwrap().list();
+            let list = Profiles::from_folder(place.path()).unwrap().list();
             let names: Vec<String> = list.profiles.into_iter().map(|profile| profile.name).collect();
             (names, list.is_cut_off)
         };

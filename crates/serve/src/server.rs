@@ -114,7 +114,7 @@ impl Server {
         if request.method() != Method::GET && request.method() != Method::HEAD {
             return text(StatusCode::METHOD_NOT_ALLOWED, "Only GET is answered.\n");
         }
-        let asked = Asked::of(below, request.uri().query().unwrap_or_default());
+        let asked = Asked::from_path(below, request.uri().query().unwrap_or_default());
         let server = Arc::clone(&self);
         match asked {
             Asked::File(kind, text) => file(kind, text),
@@ -235,7 +235,7 @@ enum Asked {
 }
 
 impl Asked {
-    fn of(path: &str, query: &str) -> Asked {
+    fn from_path(path: &str, query: &str) -> Asked {
         let mut given: HashMap<String, String> =
             form_urlencoded::parse(query.as_bytes()).into_owned().collect();
         let mut word = |name: &str| given.remove(name).unwrap_or_default();

@@ -31,7 +31,7 @@ impl Device {
 
     /// Queries the driver for the name, the first time. No lock may be held meanwhile: a thread
     /// that waits for it may hold a lock of the driver.
-    fn of(number: c_int) -> Device {
+    fn from_number(number: c_int) -> Device {
         let device = Device(number);
         if let Some(name) = device.place()
             && name.get().is_none()
@@ -112,7 +112,7 @@ fn at(address: u64) -> LocatedMemory {
     let status =
         unsafe { get_attributes(ATTRIBUTES.len() as c_uint, ATTRIBUTES.as_ptr(), results.as_ptr(), address) };
     let memory = if status == 0 { Memory::of_cuda(kind, is_managed & 1 != 0) } else { Memory::Host };
-    (memory, if memory == Memory::Device { Device::of(device) } else { Device::NONE })
+    (memory, if memory == Memory::Device { Device::from_number(device) } else { Device::NONE })
 }
 
 /// The device of the calling thread's context.
@@ -120,7 +120,7 @@ pub fn current_device() -> Device {
     let mut device = Device::NONE.0;
     // SAFETY: the result is written, if there is one.
     let status = functions().device.map(|get_device| unsafe { get_device(&raw mut device) });
-    if status == Some(0) { Device::of(device) } else { Device::NONE }
+    if status == Some(0) { Device::from_number(device) } else { Device::NONE }
 }
 
 /// Returns whether work that is put into the stream becomes part of a graph. `is_of_thread`: null

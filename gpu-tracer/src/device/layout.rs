@@ -25,10 +25,10 @@ impl Window {
         let gap = |at: &usize| ranges[*at].begin - ranges[at - 1].end;
         let split = (1..ranges.len()).max_by_key(gap).unwrap_or(ranges.len());
         let (low, high) = ranges.split_at(split);
-        [Window::of(low), Window::of(high)]
+        [Window::from_ranges(low), Window::from_ranges(high)]
     }
 
-    fn of(ranges: &[Range]) -> Window {
+    fn from_ranges(ranges: &[Range]) -> Window {
         let ([first, ..], [.., last]) = (ranges, ranges) else { return Window::default() };
         let number = |address: u64| address >> MP_WINDOW_SHIFT;
         let count = number(last.end - 1) - number(first.begin) + 1;

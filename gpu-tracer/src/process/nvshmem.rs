@@ -86,7 +86,7 @@ impl Library {
             return None;
         }
         // SAFETY: the handle was just opened.
-        let Some(library) = (unsafe { Library::of(handle) }) else {
+        let Some(library) = (unsafe { Library::from_handle(handle) }) else {
             // SAFETY: the handle was just opened, and is not used again.
             unsafe { libc::dlclose(handle) };
             return None;
@@ -98,7 +98,7 @@ impl Library {
 
     /// # Safety
     /// The handle is open.
-    unsafe fn of(handle: *mut c_void) -> Option<Library> {
+    unsafe fn from_handle(handle: *mut c_void) -> Option<Library> {
         // SAFETY: the handle is open; the functions of these names have these types in
         // nvshmem_api.h.
         unsafe {

@@ -105,7 +105,7 @@ impl Channel {
             pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), returning);
             handler.assume_init()
         };
-        Channel::of(world, comm, Hold::Lent(handler))
+        Channel::between(world, comm, Hold::Lent(handler))
     }
 
     /// A communicator made of this one; `None` if that fails.
@@ -120,12 +120,16 @@ impl Channel {
             pmpi::MPI_Comm_set_errhandler.get()(Raw::new(comm), Raw::new(world.predefined.errors_return));
         }
         self.give_back();
-        Some(Channel::of(world, comm, Hold::Own))
+        Some(Channel::between(world, comm, Hold::Own))
     }
 
-    fn of(world: &World, comm: Comm, hold: Hold) -> Channel {
+    fn between(world: &World, comm: Comm, hold: Hold) -> Channel {
         let is_whole = query::size(comm) == world.size;
-        let members = if is_whole { Runs::first(world.size) } else { Groups::of(world, comm, false).own };
+        let members = if is_whole {
+            Runs::first(world.size)
+        } else {
+            Groups::from_communicator(world, comm, false).own
+        };
         let wait = Duration::from_secs(world.options.wait_s);
         Channel {
             comm,

@@ -147,7 +147,7 @@ impl Rank {
             let key = CallKey { communicator, region, operation, size_class, memory: Memory::Host };
             bump(key.pack(), &[(call::CALLS, 1), (call::BYTES, bytes)]);
         };
-        let in_region = || call(CommId::WORLD, OperationAtSite::of(Operation::Send), 0, 0);
+        let in_region = || call(CommId::WORLD, OperationAtSite::from_operation(Operation::Send), 0, 0);
         HOT.set_region(RegionId::OUTSIDE);
         in_region();
         for step in &given.regions {
@@ -162,11 +162,12 @@ impl Rank {
         }
         for &(comm, site, bytes) in &given.calls {
             let site = site.filter(|_| !given.sites.is_empty()).map(|it| it.index(given.sites.len()) as u32);
-            let operation = site.map_or(OperationAtSite::of(Operation::Recv), OperationAtSite::site);
+            let operation =
+                site.map_or(OperationAtSite::from_operation(Operation::Recv), OperationAtSite::site);
             call(given.comm(comm), operation, size_class(bytes), bytes);
         }
         for size_class in 0..=LARGEST_CLASS {
-            call(CommId::SELF, OperationAtSite::of(Operation::Allreduce), size_class, 0);
+            call(CommId::SELF, OperationAtSite::from_operation(Operation::Allreduce), size_class, 0);
         }
         HOT.set_region(RegionId::OUTSIDE);
         for &rank in &given.peers {
@@ -227,7 +228,7 @@ fn creations(comms: &[Comm]) -> Vec<Created> {
             r: comm.r.map(CommRank::new),
             code: comm.code,
             operation: operation as u32,
-            remote: comm.has_remote.then(|| Runs::of([others])),
+            remote: comm.has_remote.then(|| Runs::from_runs([others])),
             ..Created::with_world(CommId::new(id), CommRank::FIRST, comm.members.clone())
         };
         let elided = created.without_list(1).filter(|_| comm.is_elided);
@@ -344,7 +345,7 @@ fn assert_read(given: &Given) {
     pieces.put(sent.each_ref().map(Vec::as_slice));
     pieces.finish();
     assert!(arrived.iter().eq(&sent), "rows between ranks differ");
-    let sums = Aggregate::of(&in_file, &tables, &RankSet::default());
+    let sums = Aggregate::from_snapshot(&in_file, &tables, &RankSet::default());
     assert!(Aggregate::decode(&sums.encode()).expect("sums between ranks") == sums);
 
     for fold in [WORLD_SIZE, 0] {

@@ -110,7 +110,7 @@ fn write_in_turn(world: &World, own: &Path) {
     // Of two that find each other in the way, one comes back sooner.
     let pause = Duration::from_millis(1 + u64::from(world.rank.get() % 16));
     while begin.elapsed() < MOST_WRITING {
-        match Lock::of(own) {
+        match Lock::for_path(own) {
             // Another one has written it.
             Lock::Gone => return,
             Lock::Busy => {}
@@ -120,7 +120,7 @@ fn write_in_turn(world: &World, own: &Path) {
                     return;
                 }
                 let mut others = node_ranks.entries.iter().filter(|&(&rank, _)| rank != world.rank);
-                if others.all(|(_, entry)| matches!(Lock::of(&entry.path), Lock::Taken(_))) {
+                if others.all(|(_, entry)| matches!(Lock::for_path(&entry.path), Lock::Taken(_))) {
                     return write(world, &node_ranks);
                 }
             }
@@ -208,7 +208,7 @@ fn leave_copy(world: &World, end: RunEnd) {
 /// Writes the profile of the only process of its job from a copy of its counters.
 fn write_alone(world: &World, copy: &Path) {
     let only = own_user().and_then(|user| Left::of_arrived(copy, user));
-    let all = WorldSegments::of(only);
+    let all = WorldSegments::from_segments(only);
     let recover = recover_command(&[std::process::id()], folder_of(copy));
     if write_to(world, &all, None, None, first_wanted(world, &all), &recover) {
         all.segments().for_each(|segment| drop(segment.remove()));
@@ -268,7 +268,7 @@ fn log_wanted(world: &World) {
 
 /// Elects the one process that writes: a lock on the first rank's segment, while that file exists.
 fn lock(node_ranks: &NodeRanks) -> Option<File> {
-    match Lock::of(&node_ranks.entries.values().next()?.path) {
+    match Lock::for_path(&node_ranks.entries.values().next()?.path) {
         Lock::Taken(file) => Some(file),
         Lock::Busy | Lock::Gone => None,
     }
@@ -286,7 +286,7 @@ enum Lock {
 
 impl Lock {
     /// Takes it, if it is free.
-    fn of(path: &Path) -> Lock {
+    fn for_path(path: &Path) -> Lock {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Lock::Gone,
@@ -317,7 +317,7 @@ fn write(world: &World, node_ranks: &NodeRanks) {
     let note = || format!("what {} counted before a call of exec is not in it", before_exec.named());
     let note = (!before_exec.is_empty()).then(note);
     let segments = node_ranks.entries.values().map(|entry| Left::of_arrived(&entry.path, user));
-    let all = WorldSegments::of(segments.filter_map(Result::ok));
+    let all = WorldSegments::from_segments(segments.filter_map(Result::ok));
     let absent = missing(world.size, all.segments().map(|segment| segment.header.world_rank));
     let ended: RankSet =
         node_ranks.ended.keys().copied().filter(|rank| absent.contains(rank.get())).collect();

@@ -20,7 +20,7 @@ pub fn gather(world: &World, ranks: &WorldSegments, ended: &RankSet, wanted: &Pa
         Some(true) if is_of_this_node(beside) => return false,
         _ => {}
     }
-    let Some(gathering) = Gathering::of(ranks, wanted) else { return false };
+    let Some(gathering) = Gathering::from_ranks(ranks, wanted) else { return false };
     match gathering.add(ranks, ended) {
         Ok(Added::Whole(job)) => write(world, job, wanted),
         Ok(Added::Waits { absent, is_first }) => {

@@ -40,7 +40,7 @@ fn own_sums(world: &World, end: RunEnd, kernels: &[GpuPart], absent: &RankSet) -
         let mut kernels = kernels.to_vec();
         tracer::tell_owners(world, &mut kernels);
         let tables = RankTables::of_arrived(absent, &snapshot, end.moment).with_kernels(kernels);
-        Some(Aggregate::of(&snapshot, &tables, absent))
+        Some(Aggregate::from_snapshot(&snapshot, &tables, absent))
     }));
     made.ok().flatten()
 }

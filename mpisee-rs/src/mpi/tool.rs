@@ -108,7 +108,7 @@ pub enum Binding {
 }
 
 impl Binding {
-    fn of(number: c_int) -> Binding {
+    fn from_number(number: c_int) -> Binding {
         match number - NUMBERING.unbound {
             0 => Binding::Process,
             1 => Binding::Communicator,
@@ -230,7 +230,7 @@ pub fn performance(index: c_int) -> Option<Performance> {
             .and_then(|class| CLASSES.get(class).copied())
             .unwrap_or_default(),
         element: element_of(datatype),
-        binding: Binding::of(bind),
+        binding: Binding::from_number(bind),
         is_continuous: continuous != 0,
     })
 }
@@ -265,7 +265,7 @@ pub fn control(index: c_int) -> Option<Control> {
         name: text(&name),
         description: text(&description),
         element: element_of(datatype),
-        binding: Binding::of(bind),
+        binding: Binding::from_number(bind),
     })
 }
 

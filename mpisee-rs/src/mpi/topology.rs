@@ -24,7 +24,7 @@ pub enum TopologyKind {
 /// The topology of a communicator that was created with this kind; `None` if MPI reports none. The
 /// kind that MPI reports is not used: Open MPI 5.0 reports a graph below a Cartesian communicator
 /// as Cartesian, and then reads out of bounds.
-pub fn of(comm: Comm, rank: CommRank, kind: TopologyKind) -> Option<Topology> {
+pub fn read(comm: Comm, rank: CommRank, kind: TopologyKind) -> Option<Topology> {
     let comm = Raw::new(comm);
     let mut known = constant::UNDEFINED;
     // SAFETY: the communicator is valid, the kind is written.

@@ -38,7 +38,7 @@ unsafe impl Sync for Peers {}
 
 impl Peers {
     /// The peers on a communicator.
-    pub fn of(comm: Comm) -> Arc<Peers> {
+    pub fn from_communicator(comm: Comm) -> Arc<Peers> {
         Arc::new(Peers(group_of(comm, is_inter(comm))))
     }
 

@@ -46,7 +46,7 @@ impl Groups {
     }
 
     /// Of a communicator, by MPI's groups, without communication.
-    pub fn of(world: &World, comm: Comm, is_inter: bool) -> Groups {
+    pub fn from_communicator(world: &World, comm: Comm, is_inter: bool) -> Groups {
         let world_ranks = |remote: bool| {
             let group = group_of(comm, remote);
             let itself = (!remote).then_some(world.rank);

@@ -45,7 +45,7 @@ fn created(world: &World, creation: Creation, rank: u32, size: u32) -> Created {
         code,
         members,
         operation: operation as u32,
-        group: Runs::of([Run { first: world.rank.get(), count: size.max(1), stride: 0 }]),
+        group: Runs::from_runs([Run { first: world.rank.get(), count: size.max(1), stride: 0 }]),
         ..Created::with_world(CommId::WORLD, CommRank::new(rank), Runs::default())
     }
 }

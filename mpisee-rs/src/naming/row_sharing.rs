@@ -184,7 +184,7 @@ impl RowSharing {
     pub fn enter(&self, world: &World, choice: Option<RowChoice>, new: NewCommunicator) -> CommId {
         let segment = &world.segment;
         // No call to MPI under the lock: a thread inside MPI may wait for the lock in a callback.
-        let peers = new.members.is_elided().then(|| Peers::of(new.comm));
+        let peers = new.members.is_elided().then(|| Peers::from_communicator(new.comm));
         let mut state = self.state();
         let choice = match choice {
             _ if !state.has_room() => RowChoice::Unseen,
@@ -262,19 +262,19 @@ impl RowSharing {
     /// `None` if these can no longer be resolved.
     pub fn lasting(&self, world: &World, key: SlotKey) -> Option<Lasting> {
         // Keys that only calibrate stand for nothing.
-        let Some(meaning) = key.meaning() else { return Some(Lasting::of(key)) };
+        let Some(meaning) = key.meaning() else { return Some(Lasting::from_key(key)) };
         match meaning {
             Meaning::Call(call) if call.communicator.is_temporary() => {
                 let communicator = self.state().temporary.get(&call.communicator)?.row;
-                Some(Lasting::of(CallKey { communicator, ..call }.pack()))
+                Some(Lasting::from_key(CallKey { communicator, ..call }.pack()))
             }
             Meaning::Path(path) if path.communicator.is_temporary() => {
                 let communicator = self.state().temporary.get(&path.communicator)?.row;
-                Some(Lasting::of(PathKey { communicator, ..path }.pack()))
+                Some(Lasting::from_key(PathKey { communicator, ..path }.pack()))
             }
             Meaning::GpuTime(time) if time.communicator.is_temporary() => {
                 let communicator = self.state().temporary.get(&time.communicator)?.row;
-                Some(Lasting::of(GpuTimeKey { communicator, ..time }.pack()))
+                Some(Lasting::from_key(GpuTimeKey { communicator, ..time }.pack()))
             }
             Meaning::Peer(peer) if peer.communicator.is_temporary() => {
                 let (communicator, members) = self.known(peer.communicator)?;
@@ -283,12 +283,12 @@ impl RowSharing {
                     true => self.elided_rank(world, peer),
                 };
                 let world_rank = world_rank.filter(|&rank| rank != WorldRank::OUTSIDE)?;
-                Some(Lasting::of(PeerKey { communicator, peer: world_rank.in_world() }.pack()))
+                Some(Lasting::from_key(PeerKey { communicator, peer: world_rank.in_world() }.pack()))
             }
             Meaning::Peer(peer) => {
                 let row_is_elided = |row: &Row| row.members.is_elided();
                 if !self.state().rows.get(peer.communicator.index()).is_some_and(row_is_elided) {
-                    return Some(Lasting::of(key));
+                    return Some(Lasting::from_key(key));
                 }
                 Some(Lasting { key, world_rank: Some(self.elided_rank(world, peer)?) })
             }
@@ -302,7 +302,7 @@ impl RowSharing {
             | Meaning::GpuTime(_)
             // Its communicator has a row already.
             | Meaning::PollError(_)
-            | Meaning::Variable(..) => Some(Lasting::of(key)),
+            | Meaning::Variable(..) => Some(Lasting::from_key(key)),
         }
     }
 
@@ -439,7 +439,7 @@ impl State {
             || self.rows.len() >= alike.saturating_mul(ROWS_PER_ALIKE) as usize
             || new.created.code != 0
                 && self.named_by_members >= alike.saturating_mul(NAMED_BY_MEMBERS_PER_ALIKE);
-        let key = SiblingCount::of(new);
+        let key = SiblingCount::from_communicator(new);
         if is_over && !self.families.contains_key(&key) {
             return self.changing(segment, generation, new);
         }
@@ -464,7 +464,7 @@ impl State {
             return RowChoice::Unseen;
         };
         segment.log(&Record::SharedRow { id: row, changing: false });
-        self.families.entry(SiblingCount::of(new)).or_default().row = Some(row);
+        self.families.entry(SiblingCount::from_communicator(new)).or_default().row = Some(row);
         RowChoice::Alike { row }
     }
 

@@ -47,7 +47,7 @@ impl Rank {
         let world = &self.fake.world;
         let NumberedCreation { number, parent: known_parent } = self.rows.number(parent, kind.letter);
         let comm = comm(members);
-        let members = Arc::new(Groups::of(world, comm, false));
+        let members = Arc::new(Groups::from_communicator(world, comm, false));
         let (parent_row, parent_members) = known_parent.expect("the parent is in a row");
         let r = kind.several.then(|| {
             let ranks =

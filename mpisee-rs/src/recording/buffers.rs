@@ -52,7 +52,9 @@ fn note_kinds(buffers: &[*const c_void], used: impl FnOnce() -> Used) {
 
 /// The buffers that this process uses.
 fn used(rooted: Rooted, root: c_int, comm: Raw<Comm>) -> Used {
-    let Some(shape) = COMMUNICATORS.get(comm.get()).as_ref().map(CommShape::of) else { return Used::Both };
+    let Some(shape) = COMMUNICATORS.get(comm.get()).as_ref().map(CommShape::from_communicator) else {
+        return Used::Both;
+    };
     let is_root = if shape.is_inter() { root == constant::ROOT } else { root == shape.rank.to_mpi() };
     match (rooted, is_root) {
         _ if shape.is_inter() && root == constant::PROC_NULL => Used::Neither,

@@ -133,7 +133,7 @@ impl CommCall {
         thread::look_if_asked();
         // Before the handle is looked up: what changes afterwards invalidates the cached call.
         let generation = HOT.generation()?;
-        CommCall::of(RecordedCall::if_recording()?, generation, operation, comm, spread, caller)
+        CommCall::from_call(RecordedCall::if_recording()?, generation, operation, comm, spread, caller)
     }
 
     /// Begins a call on a known communicator while recording is off.
@@ -147,10 +147,10 @@ impl CommCall {
             return Some(CommCall { counter: CachedCounter(cached), active_call, caller: 0 });
         }
         let generation = HOT.generation_while_off();
-        CommCall::of(RecordedCall::if_tracking()?, generation, operation, comm, spread, 0)
+        CommCall::from_call(RecordedCall::if_tracking()?, generation, operation, comm, spread, 0)
     }
 
-    fn of(
+    fn from_call(
         call: RecordedCall,
         generation: u64,
         operation: Operation,

@@ -88,7 +88,9 @@ pub struct CommShape {
 impl CommShape {
     /// Of a communicator.
     #[inline]
-    pub fn of(&Communicator { comm, rank, size, remote_size, .. }: &Communicator) -> CommShape {
+    pub fn from_communicator(
+        &Communicator { comm, rank, size, remote_size, .. }: &Communicator,
+    ) -> CommShape {
         CommShape { comm, rank, size, remote_size }
     }
 

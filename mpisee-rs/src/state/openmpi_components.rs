@@ -50,7 +50,7 @@ impl Components {
     }
 
     /// The component of a variable, loaded or not; `None` of what is not in a plugin.
-    pub fn of(&self, variable: &str) -> Option<&str> {
+    pub fn component(&self, variable: &str) -> Option<&str> {
         let names = [&self.loaded, &self.not_loaded];
         names.into_iter().filter_map(|names| longest(names, variable)).max_by_key(|name| name.len())
     }
@@ -115,9 +115,9 @@ mod tests {
         ] {
             assert_eq!(components.are_without(variable), expected, "{variable}");
         }
-        assert_eq!(components.of("fcoll_dynamic_gen2_priority"), Some("fcoll_dynamic_gen2"));
-        assert_eq!(components.of("coll_monitoring_messages_count"), Some("coll_monitoring"));
-        assert_eq!(components.of("coll_base_verbose"), None);
+        assert_eq!(components.component("fcoll_dynamic_gen2_priority"), Some("fcoll_dynamic_gen2"));
+        assert_eq!(components.component("coll_monitoring_messages_count"), Some("coll_monitoring"));
+        assert_eq!(components.component("coll_base_verbose"), None);
     }
 
     #[test]

@@ -138,12 +138,16 @@ impl Sites {
     /// alone where that is 0, in no binary, or beyond the limit on sites.
     pub fn at_site(&self, world: &World, operation: Operation, caller: u64) -> OperationAtSite {
         if caller == 0 || caller >> ADDRESS_BITS != 0 {
-            return OperationAtSite::of(operation);
+            return OperationAtSite::from_operation(operation);
         }
         let key = key_of(operation, caller);
         let number =
             self.site_numbers.get(key).unwrap_or_else(|| self.first_seen(world, key, operation, caller));
-        if number == NO_NUMBER { OperationAtSite::of(operation) } else { OperationAtSite::site(number) }
+        if number == NO_NUMBER {
+            OperationAtSite::from_operation(operation)
+        } else {
+            OperationAtSite::site(number)
+        }
     }
 
     /// Notes what code is at an address now: `None` if it is in no binary. Where it is another than

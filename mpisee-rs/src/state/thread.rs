@@ -480,13 +480,13 @@ impl Inside {
     pub fn enter() -> Option<Inside> {
         prefetch_state();
         match both() {
-            Some((thread, active_call)) => Inside::of(thread, active_call),
+            Some((thread, active_call)) => Inside::from_thread(thread, active_call),
             None => Inside::enter_first(),
         }
     }
 
     #[inline]
-    fn of(thread: &'static Thread, active_call: &'static Slot) -> Option<Inside> {
+    fn from_thread(thread: &'static Thread, active_call: &'static Slot) -> Option<Inside> {
         let word = &active_call.values[active_call::CALL];
         let last = own_value(word);
         if last != active_call::NOWHERE && !left_the_last_call(last, active_call) {
@@ -580,7 +580,7 @@ impl Inside {
         thread_words::set(thread, thread.active_call);
         // Nobody could mark its slot before.
         switching::follow();
-        Inside::of(thread, thread.active_call)
+        Inside::from_thread(thread, thread.active_call)
     }
 }
 

@@ -106,7 +106,7 @@ pub fn begin(world: &'static World) {
     let mut watched = Watched {
         world,
         session,
-        patterns: Patterns::of(&world.options.variables),
+        patterns: Patterns::from_option(&world.options.variables),
         variables: Vec::new(),
         infos: Vec::new(),
         in_use,
@@ -233,7 +233,7 @@ impl Watched {
                 // Initialising the interface has added the rest.
                 in_use.get(index as usize).copied().unwrap_or(false)
             });
-            let is_plugin = components.as_ref().is_some_and(|all| all.of(&variable.name).is_some());
+            let is_plugin = components.as_ref().is_some_and(|all| all.component(&variable.name).is_some());
             let is_there = is_plugin
                 || !monitoring::is_of(&variable.name)
                 || *monitors.get_or_insert_with(monitoring::is_in_use);
@@ -376,7 +376,7 @@ fn note(slot: Option<&Slot>, variable: &Variable, before: VariableValue, cause: 
         values[VALUE].store(value.to_bits(), relaxed);
         values[LEAST].store(least.min(value).min(before).to_bits(), relaxed);
         values[MOST].store(most.max(value).max(before).to_bits(), relaxed);
-        let mut in_region = Last { reading: last.reading, ..Last::of(values[LAST].load(relaxed)) };
+        let mut in_region = Last { reading: last.reading, ..Last::from_bits(values[LAST].load(relaxed)) };
         if cause == Cause::Request {
             in_region.requested = last.requested;
         }

@@ -29,7 +29,7 @@ pub struct Lasting {
 
 impl Lasting {
     /// The key as it is.
-    pub fn of(key: SlotKey) -> Lasting {
+    pub fn from_key(key: SlotKey) -> Lasting {
         Lasting { key, world_rank: None }
     }
 }
@@ -77,7 +77,7 @@ impl Counters {
     /// The slot with that key, made if there is none; `None` if there is no room for it.
     #[inline]
     pub fn slot(&self, segment: &Segment, key: SlotKey) -> Option<&'static Slot> {
-        self.slot_or(key, || self.insert(segment, key, Lasting::of(key)))
+        self.slot_or(key, || self.insert(segment, key, Lasting::from_key(key)))
     }
 
     /// The slot with that key; what `make` returns, which calls [`Counters::insert`], if there is
@@ -271,7 +271,7 @@ mod tests {
             let counters = Counters::new();
             for number in 0..3000 {
                 let temporary = key(CommId::FIRST_TEMPORARY.get() + number, 0);
-                let lasting = Lasting::of(key(5, number % 3));
+                let lasting = Lasting::from_key(key(5, number % 3));
                 let slot = counters.slot_or(temporary, || counters.insert(segment, temporary, lasting));
                 update(slot.expect("there is room"), |values| add(&values[0], 1));
             }

@@ -94,14 +94,20 @@ pub unsafe fn prepare_collective(
     let id = known.id();
     let mut counted_by = 0;
     call.record(|recorder| {
-        counted_by = instances::number_of_request(recorder, operation, id, &CommShape::of(&known.get()));
+        counted_by = instances::number_of_request(
+            recorder,
+            operation,
+            id,
+            &CommShape::from_communicator(&known.get()),
+        );
     });
     let (code, ticks) = call.time(operation, id, make);
     call.record(|recorder| {
         let communicator = known.get();
         recorder.count_time(id, operation, ticks);
         if code == constant::SUCCESS {
-            let Volume { message, bytes, root, is_sparse } = volume(&CommShape::of(&communicator));
+            let Volume { message, bytes, root, is_sparse } =
+                volume(&CommShape::from_communicator(&communicator));
             let template = recorder.counted_call(id, operation, message, 0, Ticks::ZERO);
             let started = RequestState::persistent(RequestKind::Collective, template, message, bytes);
             let peer = root.and_then(|root| i32::try_from(root).ok()).unwrap_or(constant::PROC_NULL);

@@ -54,7 +54,7 @@ fn lines(mut take: impl FnMut(String)) {
     let off: Vec<&str> = control.iter().filter(is_off).map(|(_, variable)| variable.name.as_str()).collect();
     let components = Components::now();
     for variable in &performance {
-        let component = components.as_ref().and_then(|components| components.of(&variable.name));
+        let component = components.as_ref().and_then(|components| components.component(&variable.name));
         let read = when_read(variable, component, &off);
         let tool::Performance { name, description, class, element, binding, .. } = variable;
         let (kind, binding) = (name_of(*element), binding.name());

@@ -257,10 +257,10 @@ pub struct Factors {
 
 impl Factors {
     /// Of the run, from its samples of waiting where there are any.
-    pub fn of(view: &ProfileView) -> Self {
+    pub fn from_view(view: &ProfileView) -> Self {
         let all = Efficiency::of_run(view);
-        let measured = Measured::of(view).ok().filter(|_| all.has_split(view));
-        let split = measured.map(|(measured, _)| Split::of(view.processes().ranks(), &measured));
+        let measured = Measured::from_view(view).ok().filter(|_| all.has_split(view));
+        let split = measured.map(|(measured, _)| Split::from_ranks(view.processes().ranks(), &measured));
         let value = |factor: Option<Factor>| factor.map(|(value, _)| value);
         Factors {
             parallel: value(all.parallel()),
@@ -291,7 +291,7 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
     let all = Efficiency::of_run(view);
     let form =
         Form { families: args.families.are_on(&args.output), table: args.output.format() == Format::Table };
-    let measured = Measured::of(view);
+    let measured = Measured::from_view(view);
     let missing = missing(view, &all, measured.as_ref().err().map(String::as_str));
     let measured = measured.ok();
     let Loss { mut sheet, with_families, cut_off } =
@@ -302,7 +302,7 @@ pub fn answer(args: &EfficiencyArgs, view: &ProfileView) -> Result<Answer> {
         closing += EACH_HINT;
     }
     let split = measured.as_ref().filter(|_| all.has_split(view));
-    let split = split.map(|(measured, _)| Split::of(view.processes().ranks(), measured));
+    let split = split.map(|(measured, _)| Split::from_ranks(view.processes().ranks(), measured));
     let cut_off = cut_off.or(measured.and_then(|(_, report)| report.cut_off));
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     if !args.loss {

@@ -154,7 +154,7 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn of(family: Family<'a>, found: &HashMap<&str, Found>) -> Self {
+    fn from_family(family: Family<'a>, found: &HashMap<&str, Found>) -> Self {
         let each = || family.rows.iter().filter_map(|row| found.get(row.comm.as_str()));
         let mut sums = Found { pairs: Some(PairCounts::default()), ..Found::default() };
         for one in each() {
@@ -247,7 +247,7 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
     let is_kept = |row: &CommRow| found.get(row.comm.as_str()).is_some_and(|one| !args.scattered || one.fits);
     let families = family_rows::of_table(view, is_kept, args.families.are_on(&args.output));
     let (sheet, closing) =
-        sheet(args, families.into_iter().map(|family| Shared::of(family, &found)).collect());
+        sheet(args, families.into_iter().map(|family| Shared::from_family(family, &found)).collect());
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = lead;
     answer.closing = closing;

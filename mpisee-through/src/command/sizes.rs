@@ -59,7 +59,7 @@ enum BarOf {
 }
 
 impl BarOf {
-    fn of(self, cell: &Cell) -> u128 {
+    fn amount(self, cell: &Cell) -> u128 {
         match self {
             BarOf::Calls => cell.calls.into(),
             BarOf::Volume => cell.bytes.into(),
@@ -152,7 +152,7 @@ fn histogram(cells: &[(GroupKey, Cell)], groups: &Groups, by: BarOf, page: Page)
         human_bytes(sum(|cell| cell.bytes)),
         time(group::seconds(cells.iter().map(|(_, cell)| cell.time_ns).fold(0, u128::saturating_add))),
     );
-    let most = cells.iter().map(|(_, cell)| by.of(cell)).max().unwrap_or(0).max(1);
+    let most = cells.iter().map(|(_, cell)| by.amount(cell)).max().unwrap_or(0).max(1);
     let lines: Vec<([String; 3], u128)> = cells
         .iter()
         .map(|(key, cell)| {
@@ -168,7 +168,7 @@ fn histogram(cells: &[(GroupKey, Cell)], groups: &Groups, by: BarOf, page: Page)
                 ends => range_ends(ends),
             };
             let [from, to] = ends;
-            ([from, to, amount], by.of(cell))
+            ([from, to, amount], by.amount(cell))
         })
         .collect();
     let width = |column: usize| lines.iter().map(|(line, _)| line[column].chars().count()).max().unwrap_or(0);

@@ -110,7 +110,7 @@ pub fn run(args: &VariablesArgs) -> Result<Outcome> {
     let is_of_rank = |rank| args.ranks.as_ref().is_none_or(|ranks| ranks.contains(rank));
     rows.retain(|row| is_chosen(&row.name, &row.region) && is_of_rank(row.rank));
     totals.retain(|row| is_chosen(&row.name, &row.region));
-    let mut sums = Sum::of(&rows);
+    let mut sums = Sum::from_rows(&rows);
     sums.extend(totals.iter().map(Sum::of_total));
     let sheet = if args.each { of_each(&rows, &sums) } else { over_ranks(&sums, &view.run().mpi) };
     let nothing = match has_none {
@@ -165,7 +165,7 @@ struct Sum<'r> {
 
 impl<'r> Sum<'r> {
     /// The sums, by variable and region.
-    fn of(rows: &'r [VariableRow]) -> BTreeMap<(String, String), Sum<'r>> {
+    fn from_rows(rows: &'r [VariableRow]) -> BTreeMap<(String, String), Sum<'r>> {
         let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
         for row in rows {
             let sum = sums.entry((row.name.clone(), row.region.clone())).or_insert(Sum {

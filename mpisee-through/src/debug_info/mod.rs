@@ -34,7 +34,7 @@ pub struct Symbols {
 
 impl Symbols {
     /// The symbols of the profile; nothing is loaded yet.
-    pub fn of(profile: &Profile, dirs: SearchDirs) -> Result<Self, ProfileError> {
+    pub fn from_profile(profile: &Profile, dirs: SearchDirs) -> Result<Self, ProfileError> {
         let mut build_ids: HashMap<String, Vec<String>> = HashMap::new();
         for row in profile.rows_if_any::<BinaryRow>()? {
             let row = row?;

@@ -67,7 +67,7 @@ pub fn bars(title: &str, kinds: Kinds, lists: &[Bars], notes: &[String]) -> Pict
     let mut y = MARGIN + 2.2 * TITLE;
     key(&mut picture, y, kinds);
     y += 2.0 * LETTERS;
-    let columns = Columns::of(lists);
+    let columns = Columns::from_lists(lists);
     for list in lists {
         y = add(&mut picture, list, &columns, y + LETTERS);
     }
@@ -87,7 +87,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(lists: &[Bars]) -> Self {
+    fn from_lists(lists: &[Bars]) -> Self {
         let all = || lists.iter().flat_map(|list| &list.bars);
         let name = |bar: &Bar| {
             let aside = if bar.aside.is_empty() { 0.0 } else { GAP + width(&bar.aside, LETTERS) };

@@ -53,7 +53,7 @@ pub const NANOSECONDS: &str = "ns";
 /// The scale of the fields of all panels.
 pub fn scale(panels: &[Panel], unit: &str) -> Scale {
     let ramp = if unit == NANOSECONDS { Ramp::Waiting } else { Ramp::Amount };
-    Scale::of(ramp, panels.iter().flat_map(|panel| &panel.fields).map(|field| field.amount))
+    Scale::from_amounts(ramp, panels.iter().flat_map(|panel| &panel.fields).map(|field| field.amount))
 }
 
 /// The panels side by side, or each below the last where they are not square; `unit` is that of the

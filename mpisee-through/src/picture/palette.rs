@@ -80,7 +80,7 @@ pub struct Scale {
 
 impl Scale {
     /// Of these amounts, of which zeros are nothing.
-    pub fn of(ramp: Ramp, amounts: impl Iterator<Item = u64>) -> Self {
+    pub fn from_amounts(ramp: Ramp, amounts: impl Iterator<Item = u64>) -> Self {
         let ends = amounts
             .filter(|&amount| amount > 0)
             .fold((u64::MAX, 0), |(least, most), amount| (u64::min(least, amount), u64::max(most, amount)));
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn more_is_darker_and_nothing_is_white() {
-        let scale = Scale::of(Ramp::Amount, [0, 1, 5, 10].into_iter());
+        let scale = Scale::from_amounts(Ramp::Amount, [0, 1, 5, 10].into_iter());
         assert_eq!(scale.colour(0), SURFACE);
         assert_eq!(scale.colour(10), AMOUNT[3]);
         let shades: Vec<u8> = [1, 5, 9].map(|amount| scale.colour(amount)[0]).into();
@@ -151,12 +151,12 @@ mod tests {
 
     #[test]
     fn amounts_of_many_orders_have_shades_by_their_orders() {
-        let scale = Scale::of(Ramp::Waiting, [1, 1_000_000].into_iter());
+        let scale = Scale::from_amounts(Ramp::Waiting, [1, 1_000_000].into_iter());
         assert_eq!(scale.key(), [1, 1000, 1_000_000]);
         let shade = |amount| scale.shade(amount);
         assert!((shade(1000.0) - f64::midpoint(shade(1.0), shade(1e6))).abs() < 1e-9);
-        assert_eq!(Scale::of(Ramp::Amount, [7, 7].into_iter()).key(), [7]);
-        assert!(Scale::of(Ramp::Amount, [0].into_iter()).key().is_empty());
+        assert_eq!(Scale::from_amounts(Ramp::Amount, [7, 7].into_iter()).key(), [7]);
+        assert!(Scale::from_amounts(Ramp::Amount, [0].into_iter()).key().is_empty());
     }
 
     #[test]

@@ -11,7 +11,7 @@ const LINES: i32 = 4;
 
 /// The bytes of the file.
 pub fn png(picture: &Picture) -> Result<Vec<u8>> {
-    let canvas = Canvas::of(picture);
+    let canvas = Canvas::from_picture(picture);
     let mut bytes = Vec::new();
     let mut encoder = png::Encoder::new(&mut bytes, canvas.width as u32, canvas.height as u32);
     encoder.set_color(png::ColorType::Rgb);
@@ -30,7 +30,7 @@ struct Canvas {
 }
 
 impl Canvas {
-    fn of(picture: &Picture) -> Self {
+    fn from_picture(picture: &Picture) -> Self {
         let (width, height) = (to_pixel(picture.width).max(1), to_pixel(picture.height).max(1));
         let mut canvas = Canvas { width, height, pixels: vec![255; (width * height * 3) as usize] };
         for shape in &picture.shapes {

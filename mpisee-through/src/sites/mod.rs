@@ -70,7 +70,7 @@ impl Sites {
     ///
     /// # Errors Of a table or a list of frames to skip that cannot be read, of servers that cannot
     /// be asked, and of `dirs` that are no folders.
-    pub fn of(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Option<Self>> {
+    pub fn from_view(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Option<Self>> {
         if args.debuginfod
             && let Some(problem) = DebugFiles::servers_problem()
         {
@@ -99,9 +99,9 @@ impl Sites {
     /// The same, or an error that says why there are none.
     ///
     /// # Errors
-    /// As [`Sites::of`].
+    /// As [`Sites::from_view`].
     pub fn needed(view: &ProfileView, args: &SiteArgs, dirs: &[PathBuf]) -> Result<Self> {
-        match Sites::of(view, args, dirs)? {
+        match Sites::from_view(view, args, dirs)? {
             Some(sites) => Ok(sites),
             None if view.run().imported.is_some() => {
                 bail!("'{}' is imported, and has no call sites", view.profile().directory().display())

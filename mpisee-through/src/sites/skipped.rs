@@ -17,7 +17,7 @@ type Names = BTreeMap<String, u128>;
 /// least, on paths or not. Binaries are looked for below `dirs` first.
 ///
 /// # Errors
-/// As [`Sites::of`], and of a pattern that matches nothing.
+/// As [`Sites::from_view`], and of a pattern that matches nothing.
 pub fn need_frames<'v>(
     views: impl IntoIterator<Item = &'v ProfileView>,
     args: &SiteArgs,
@@ -29,7 +29,7 @@ pub fn need_frames<'v>(
         if left.is_empty() {
             return Ok(());
         }
-        let Some(mut sites) = Sites::of(view, args, dirs)? else { return Ok(()) };
+        let Some(mut sites) = Sites::from_view(view, args, dirs)? else { return Ok(()) };
         let all: Vec<SiteId> = sites.rows.keys().copied().collect();
         for site in all {
             for frame in sites.frames(site).iter() {

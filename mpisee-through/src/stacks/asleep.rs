@@ -16,7 +16,7 @@ pub struct Asleep {
 
 impl Asleep {
     /// `None` if it runs or is ready to run, and where the kernel does not tell.
-    pub fn of(pid: u32, thread: u32) -> Option<Asleep> {
+    pub fn from_thread(pid: u32, thread: u32) -> Option<Asleep> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/task/{thread}/{file}")).ok();
         let (stack, address) = registers(&read("syscall")?)?;
         Some(Asleep { stack, address, switches: switches(&read("status")?)? })

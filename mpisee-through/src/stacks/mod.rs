@@ -78,7 +78,7 @@ impl StackReader {
     ///
     /// # Errors
     /// Why its memory cannot be read.
-    pub fn of(&mut self, pid: u32) -> Result<Stacks<'_>, String> {
+    pub fn read(&mut self, pid: u32) -> Result<Stacks<'_>, String> {
         let thread = living_thread(pid);
         let path = format!("/proc/{pid}/task/{thread}/maps");
         let text =
@@ -115,13 +115,13 @@ impl Stacks<'_> {
     /// led to there, as [`Stacks::read`] has them; `None` if it does not sleep all the time in
     /// which they are read.
     pub fn read_asleep(&mut self) -> Option<Vec<String>> {
-        let asleep = Asleep::of(self.pid, self.thread)?;
+        let asleep = Asleep::from_thread(self.pid, self.thread)?;
         // What else is in its registers is not known: a walk ends where it needs that.
         let return_address = if cfg!(target_arch = "x86_64") { asleep.address } else { 0 };
         let registers = UnwindRegsNative::new(return_address, asleep.stack, 0);
         self.memory = Memory::new(self.thread);
         let found = self.walk(FrameAddress::from_instruction_pointer(asleep.address), registers);
-        (Asleep::of(self.pid, self.thread)? == asleep).then_some(found)
+        (Asleep::from_thread(self.pid, self.thread)? == asleep).then_some(found)
     }
 
     /// The addresses of a frame and of those further out.

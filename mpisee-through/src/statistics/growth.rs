@@ -105,7 +105,7 @@ struct Weighted {
 
 impl Weighted {
     /// With deviations taken by these scales.
-    fn of(model: Model, points: &[Point], scales: &[f64]) -> Self {
+    fn for_model(model: Model, points: &[Point], scales: &[f64]) -> Self {
         let mut sums = Weighted { ones: 0.0, f: 0.0, f_f: 0.0, y: 0.0, f_y: 0.0 };
         for (point, scale) in points.iter().zip(scales) {
             let (weight, f) = (scale.powi(-2), model.at(point.p));
@@ -145,13 +145,13 @@ impl Fit {
     /// The model that is nearest to the points; none if the best is not to grow. Deviations are
     /// taken by what the model has, so that a constant is the mean: taken by the points, it would
     /// be near the smallest.
-    fn of(model: Model, points: &[Point]) -> Option<Self> {
+    fn for_model(model: Model, points: &[Point]) -> Option<Self> {
         let most = largest(points);
         let mut scales: Vec<f64> = points.iter().map(|point| scale(point.y, most)).collect();
-        let mut fit = Weighted::of(model, points, &scales).fit(model);
+        let mut fit = Weighted::for_model(model, points, &scales).fit(model);
         for _ in 0..STEPS {
             scales = points.iter().map(|point| scale(fit.at(point.p), most)).collect();
-            fit = Weighted::of(model, points, &scales).fit(model);
+            fit = Weighted::for_model(model, points, &scales).fit(model);
         }
         // In logarithms too much counts as too little does.
         let off = |point: &Point| (scale(point.y, most) / scale(fit.at(point.p), most)).ln().powi(2);
@@ -192,13 +192,13 @@ pub const FEWEST: usize = 3;
 impl Growth {
     /// Of points in the order of `p`; none of fewer than [`FEWEST`] different `p`, or if all
     /// numbers are 0.
-    pub fn of(points: &[Point]) -> Option<Self> {
+    pub fn from_points(points: &[Point]) -> Option<Self> {
         let mut different: Vec<f64> = points.iter().map(|point| point.p).collect();
         different.dedup();
         if different.len() < FEWEST || largest(points) <= 0.0 {
             return None;
         }
-        let fits: Vec<Fit> = MODELS.into_iter().filter_map(|model| Fit::of(model, points)).collect();
+        let fits: Vec<Fit> = MODELS.into_iter().filter_map(|model| Fit::for_model(model, points)).collect();
         let noise = noise(points);
         let least = fits.iter().map(|fit| fit.squares).fold(f64::INFINITY, f64::min).max(noise);
         let mut left: Vec<Fit> = compatible(&fits, least, points);
@@ -214,7 +214,7 @@ impl Growth {
         let held_out = points.split_last().and_then(|(last, before)| {
             // Where nothing was before the last, nothing is predicted for it.
             let is_nothing = before.len() >= FEWEST && largest(before) == 0.0;
-            Growth::of(before).map(|growth| growth.best.at(last.p)).or(is_nothing.then_some(0.0))
+            Growth::from_points(before).map(|growth| growth.best.at(last.p)).or(is_nothing.then_some(0.0))
         });
         let deviation = (best.squares / freedom).sqrt();
         Some(Growth { best, others: left, deviation, held_out, variance, points: points.to_vec() })

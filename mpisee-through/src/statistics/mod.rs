@@ -29,7 +29,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of the numbers of some runs; zeros for none.
-    pub fn of(values: &[f64]) -> Self {
+    pub fn from_values(values: &[f64]) -> Self {
         let sorted = sorted(values);
         Spread {
             runs: values.len(),

@@ -24,10 +24,10 @@ fn points(numbers: &[(f64, f64)]) -> Vec<Point> {
 
 #[test]
 fn medians_and_deviations_are_those_of_the_textbook() {
-    let spread = Spread::of(&[3.0, 1.0, 2.0, 10.0]);
+    let spread = Spread::from_values(&[3.0, 1.0, 2.0, 10.0]);
     assert_eq!((spread.median, spread.min, spread.max), (2.5, 1.0, 10.0));
     assert!((spread.deviation.unwrap() - 4.082_482_904_638_63).abs() < 1e-12);
-    assert_eq!(Spread::of(&[7.0]).deviation, None);
+    assert_eq!(Spread::from_values(&[7.0]).deviation, None);
     assert_eq!(median(&[]), 0.0);
 }
 
@@ -144,7 +144,7 @@ fn a_planted_model_is_found_and_told_from_others() {
     for model in MODELS {
         let planted: Vec<(f64, f64)> =
             [1.0, 2.0, 4.0, 8.0].iter().map(|&p| (p, 3.0 + 2.0 * value(model, p))).collect();
-        let found = Growth::of(&points(&planted)).unwrap();
+        let found = Growth::from_points(&points(&planted)).unwrap();
         assert_eq!((found.best.model, found.others.len()), (model, 0), "{found:?}");
         let expected = 3.0 + 2.0 * value(model, 32.0);
         let at = found.at(32.0);
@@ -158,7 +158,7 @@ fn a_planted_model_is_found_and_told_from_others() {
 #[test]
 fn noisy_points_do_not_tell_near_models_apart_and_the_interval_says_so() {
     let noisy = points(&[(1.0, 1.0), (2.0, 2.2), (4.0, 4.1), (8.0, 8.9)]);
-    let found = Growth::of(&noisy).unwrap();
+    let found = Growth::from_points(&noisy).unwrap();
     assert_eq!(found.best.model, Model::Linear, "{found:?}");
     assert!(found.others.iter().any(|fit| fit.model == Model::LinearLog), "{found:?}");
     assert!(found.text().starts_with("p, or "), "{}", found.text());
@@ -167,35 +167,35 @@ fn noisy_points_do_not_tell_near_models_apart_and_the_interval_says_so() {
     // Ranks over a wide range tell them apart.
     let wide =
         points(&[(1.0, 1.0), (4.0, 4.1), (16.0, 15.8), (64.0, 65.0), (256.0, 254.0), (1024.0, 1030.0)]);
-    let found = Growth::of(&wide).unwrap();
+    let found = Growth::from_points(&wide).unwrap();
     assert_eq!(found.text(), "p", "{found:?}");
 }
 
 #[test]
 fn what_does_not_grow_is_constant() {
     let flat = points(&[(1.0, 5.0), (2.0, 5.2), (4.0, 4.9), (8.0, 5.1)]);
-    assert_eq!(Growth::of(&flat).unwrap().best.model, Model::Constant);
+    assert_eq!(Growth::from_points(&flat).unwrap().best.model, Model::Constant);
     let taken_for_growth = (0..200).filter(|&seed| {
         let mut next = normal_noise(seed);
         let noisy: Vec<(f64, f64)> = [1.0, 2.0, 4.0, 8.0].map(|p| (p, 5.0 + 0.3 * next())).to_vec();
-        Growth::of(&points(&noisy)).unwrap().best.model != Model::Constant
+        Growth::from_points(&points(&noisy)).unwrap().best.model != Model::Constant
     });
     let taken_for_growth = taken_for_growth.count();
     assert!(taken_for_growth <= 10, "{taken_for_growth} of 200");
     let falling = points(&[(1.0, 8.0), (2.0, 6.0), (4.0, 5.0), (8.0, 4.0)]);
-    assert_eq!(Growth::of(&falling).unwrap().text(), "constant");
+    assert_eq!(Growth::from_points(&falling).unwrap().text(), "constant");
 }
 
 #[test]
 fn too_few_points_have_no_fit() {
-    assert_eq!(Growth::of(&points(&[(1.0, 1.0), (2.0, 2.0)])), None);
-    assert_eq!(Growth::of(&points(&[(1.0, 1.0), (1.0, 1.1), (2.0, 2.0)])), None);
-    assert_eq!(Growth::of(&points(&[(1.0, 0.0), (2.0, 0.0), (4.0, 0.0)])), None);
+    assert_eq!(Growth::from_points(&points(&[(1.0, 1.0), (2.0, 2.0)])), None);
+    assert_eq!(Growth::from_points(&points(&[(1.0, 1.0), (1.0, 1.1), (2.0, 2.0)])), None);
+    assert_eq!(Growth::from_points(&points(&[(1.0, 0.0), (2.0, 0.0), (4.0, 0.0)])), None);
     // What nothing pointed to.
-    let late = Growth::of(&points(&[(1.0, 0.0), (2.0, 0.0), (4.0, 0.0), (8.0, 5.0)])).unwrap();
+    let late = Growth::from_points(&points(&[(1.0, 0.0), (2.0, 0.0), (4.0, 0.0), (8.0, 5.0)])).unwrap();
     assert_eq!((late.held_out, late.off()), (Some(0.0), Some(-1.0)));
     // With three points there is nothing to hold out.
-    assert_eq!(Growth::of(&points(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap().held_out, None);
+    assert_eq!(Growth::from_points(&points(&[(1.0, 1.0), (2.0, 2.0), (4.0, 4.0)])).unwrap().held_out, None);
 }
 
 #[test]
@@ -204,8 +204,8 @@ fn noise_of_repeated_runs_keeps_models_in_play() {
     let with_error = |error: f64| -> Vec<Point> {
         exact.iter().map(|&(p, y)| Point { p, y, error: Some(error * y) }).collect()
     };
-    assert!(Growth::of(&with_error(1e-6)).unwrap().others.is_empty());
-    let noisy = Growth::of(&with_error(0.2)).unwrap();
+    assert!(Growth::from_points(&with_error(1e-6)).unwrap().others.is_empty());
+    let noisy = Growth::from_points(&with_error(0.2)).unwrap();
     assert!(noisy.others.iter().any(|fit| fit.model == Model::LinearLog), "{noisy:?}");
     assert!(noisy.at(32.0).high > 40.0, "{noisy:?}");
 }
@@ -227,7 +227,7 @@ proptest! {
             .iter()
             .map(|&p| (p, unit * (base + 0.1 + slope * value(model, p)) * (1.0 + 1e-4 * next())))
             .collect();
-        let found = Growth::of(&points(&planted)).unwrap();
+        let found = Growth::from_points(&points(&planted)).unwrap();
         // The planted model is among those that are left; and what is predicted contains what is
         // planted.
         let left = std::iter::once(&found.best).chain(&found.others).any(|fit| fit.model == model);

@@ -59,7 +59,7 @@ const MOST_BINS: usize = 1024;
 
 impl Bins {
     /// On a grid of `most` bins at most, and no finer than the intervals are.
-    pub fn of(line: &TimeLine, most: usize) -> Bins {
+    pub fn from_line(line: &TimeLine, most: usize) -> Bins {
         // What is left at the end is in the last bin, if it is less than that part of one.
         const REST: f64 = 0.05;
         let end_s = line.end_s();

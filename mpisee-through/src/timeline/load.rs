@@ -43,7 +43,7 @@ impl TimeLine {
         let Some((first, _)) = jobs.iter().min_by_key(|(job, _)| job.start_ns) else {
             bail!("no folder is named")
         };
-        let mut line = TimeLine::of(first.clone());
+        let mut line = TimeLine::from_job(first.clone());
         for (job, folder) in &jobs {
             // Agents that share no folder count from the begin that each has seen.
             let later_s = job.start_ns.saturating_sub(line.job.start_ns) as f64 * 1e-9;
@@ -60,7 +60,7 @@ impl TimeLine {
         beside(profile, run)?.map(|folder| TimeLine::read(&[folder])).transpose()
     }
 
-    fn of(job: JobFile) -> TimeLine {
+    fn from_job(job: JobFile) -> TimeLine {
         TimeLine {
             job,
             nodes: Vec::new(),

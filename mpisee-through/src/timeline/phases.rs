@@ -139,7 +139,7 @@ fn divided(points: &[Vec<f64>]) -> Vec<usize> {
     let count = points.len();
     let price = price(points);
     let least = if count >= 2 * LEAST_BINS { LEAST_BINS } else { count };
-    let sums = Sums::of(points);
+    let sums = Sums::from_points(points);
     let mut best = vec![f64::INFINITY; count + 1];
     let mut from = vec![0; count + 1];
     best[0] = -price;
@@ -180,7 +180,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn of(points: &[Vec<f64>]) -> Sums {
+    fn from_points(points: &[Vec<f64>]) -> Sums {
         let width = points.first().map_or(0, Vec::len);
         let mut sums = Sums { points: vec![vec![0.0; width]], squares: vec![0.0] };
         for (at, point) in points.iter().enumerate() {

@@ -23,7 +23,7 @@ pub type CallKey = (String, String, u32);
 /// each other; barriers aside.
 pub fn calls_of_nothing(view: &ProfileView) -> Result<HashSet<(String, String)>> {
     let by = By { comm: true, call: true, size: true, without_times: true, ..By::default() };
-    let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
+    let groups = view.group(&CallFilter::from_comms(CommFilter::default()), by)?;
     let of_nothing = groups.cells.iter().map(|(key, _)| key).filter(|key| groups.size(key).1 == 0);
     let named = of_nothing.map(|key| (groups.comm(key).to_owned(), groups.call(key).to_owned()));
     Ok(named.filter(|(_, call)| !Dependence::is_barrier(call)).collect())
@@ -39,14 +39,15 @@ impl Silent {
     /// Of the operations that contributions are counted of by what a member sends.
     pub fn read(view: &ProfileView, sampled: &[Collective]) -> Result<Self> {
         let has_counts = |call: &str| {
-            Dependence::has_counts(call) && !matches!(Dependence::of(call), Some(Dependence::AllOnRoot))
+            Dependence::has_counts(call)
+                && !matches!(Dependence::from_call(call), Some(Dependence::AllOnRoot))
         };
         let mut of = HashMap::new();
         if !sampled.iter().any(|one| has_counts(&one.call)) {
             return Ok(Silent { of });
         }
         let by = By { comm: true, call: true, rank: true, without_times: true, ..By::default() };
-        let groups = view.group(&CallFilter::of(CommFilter::default()), by)?;
+        let groups = view.group(&CallFilter::from_comms(CommFilter::default()), by)?;
         for (key, _) in groups.cells.iter().filter(|(_, cell)| cell.bytes == 0) {
             if has_counts(groups.call(key)) {
                 let operation = (groups.comm(key).to_owned(), groups.call(key).to_owned());
@@ -139,7 +140,7 @@ fn dependence(
     if row.count > 1 || row.members.outsiders() > 0 || row.members.has_elided() {
         return Err(LeftOut::Members);
     }
-    let dependence = Dependence::of(call).ok_or(LeftOut::Neighbours)?;
+    let dependence = Dependence::from_call(call).ok_or(LeftOut::Neighbours)?;
     if dependence == Dependence::AllOnLower && !is_in_order(row, processes) {
         return Err(LeftOut::Order);
     }

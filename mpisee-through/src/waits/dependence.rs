@@ -19,7 +19,7 @@ pub enum Dependence {
 impl Dependence {
     /// Of an operation by its name in the standard; none of one whose members depend on neighbours,
     /// and of one that is not collective.
-    pub fn of(call: &str) -> Option<Self> {
+    pub fn from_call(call: &str) -> Option<Self> {
         Some(match blocking(call).as_ref() {
             "MPI_Barrier"
             | "MPI_Allreduce"
@@ -46,7 +46,7 @@ impl Dependence {
     /// is a barrier: with counts of zero, which the variants with a count for each member allow for
     /// some, a member depends on nobody.
     pub fn is_strict(call: &str) -> bool {
-        Self::of(call) == Some(Dependence::All)
+        Self::from_call(call) == Some(Dependence::All)
             && !Self::has_counts(call)
             && blocking(call) != "MPI_Reduce_scatter"
     }
@@ -98,7 +98,7 @@ mod tests {
             ("MPIX_Scan_init", Some(Dependence::AllOnLower)),
             ("MPI_Ineighbor_alltoall", None),
         ] {
-            assert_eq!(Dependence::of(call), expected, "{call}");
+            assert_eq!(Dependence::from_call(call), expected, "{call}");
         }
         let strict = |call| Dependence::is_strict(call);
         assert!(strict("MPI_Alltoall") && !strict("MPI_Alltoallv") && !strict("MPI_Bcast"));

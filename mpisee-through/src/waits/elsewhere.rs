@@ -110,7 +110,7 @@ struct Waited<'r> {
 
 /// The late members of an operation, by position, that waited elsewhere or may have; none if none
 /// did.
-pub fn of(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewhere> {
+pub fn find(report: &Report, operation: &Waiting, late: &[usize]) -> Option<Elsewhere> {
     let more = MoreInMpi::new(report, operation);
     let (mut waited_there, mut longer) = (Vec::new(), Vec::new());
     for &position in late {
@@ -263,7 +263,7 @@ impl<'r> MoreInMpi<'r> {
 /// Returns whether calls of that name, on its communicators, are those of the operation.
 fn is_own(operation: &Waiting, call: &str) -> bool {
     let kind = Operation::from_name(call).filter(|one| !is_poll(*one)).map(Operation::kind);
-    let completes = Class::of(call).is_some() || kind == Some(OperationKind::Completion);
+    let completes = Class::from_call(call).is_some() || kind == Some(OperationKind::Completion);
     match operation.is_of_messages() {
         true => completes || kind == Some(OperationKind::PointToPoint),
         false => call == operation.call || operation.is_nonblocking && completes,
@@ -291,7 +291,7 @@ mod tests {
     fn who_waited_in_another_operation_may_be_late_because_of_that() {
         let pair = operation("W_s1.2", "MPI_Allreduce", &[(2, 0.0, 0.7), (3, 0.7, 0.1)]);
         let report = report(vec![on_world(), pair], &[]);
-        let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
+        let found = find(&report, &report.operations[0], &[2, 3]).unwrap();
         assert_eq!(found.ranks, [2]);
         let expected = "Rank 2 itself waited 700 ms for others, above all in MPI_Allreduce on W_s1.2, and \
                         may be late because of this wait.";
@@ -302,7 +302,7 @@ mod tests {
     fn waits_that_are_short_beside_the_lateness_do_not_explain_it() {
         let pair = operation("W_s1.2", "MPI_Allreduce", &[(2, 0.0, 0.19), (3, 0.19, 0.0)]);
         let report = report(vec![on_world(), pair], &[(3, "W", "MPI_Iprobe", 0.1)]);
-        assert!(of(&report, &report.operations[0], &[2, 3]).is_none());
+        assert!(find(&report, &report.operations[0], &[2, 3]).is_none());
     }
 
     #[test]
@@ -317,7 +317,7 @@ mod tests {
             (3, "W", "MPI_Allgather", 2.1),
         ];
         let report = report(vec![on_world()], &times);
-        let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
+        let found = find(&report, &report.operations[0], &[2, 3]).unwrap();
         let expected = "Rank 2 was 900 ms longer in tests and probes than the ranks that wait for it, above \
                         all in MPI_Iprobe on W. Waiting in these calls may be the reason for the delay.";
         assert_eq!((found.ranks, found.longer.as_deref()), (vec![2], Some(expected)));
@@ -333,7 +333,7 @@ mod tests {
             (2, "W", "MPI_Iprobe", 0.9),
         ];
         let report = report(vec![on_world()], &times);
-        let found = of(&report, &report.operations[0], &[2, 3]).unwrap();
+        let found = find(&report, &report.operations[0], &[2, 3]).unwrap();
         let expected = "Rank 2 was 900 ms longer in tests and probes than the ranks that wait for it, above \
                         all in MPI_Iprobe on W. Waiting in these calls may be the reason for the delay.";
         assert_eq!((found.ranks, found.longer.as_deref()), (vec![2], Some(expected)));
@@ -343,10 +343,10 @@ mod tests {
     fn calls_about_messages_on_the_communicator_are_their_own() {
         let messages = operation("W", MESSAGES, &[(0, 0.0, 0.8), (1, 0.0, 0.8), (2, 1.6, 0.0)]);
         let own = report(vec![messages.clone()], &[(2, "W", "MPI_Waitall", 0.9), (2, "W", "MPI_Send", 0.5)]);
-        assert!(of(&own, &own.operations[0], &[2]).is_none());
+        assert!(find(&own, &own.operations[0], &[2]).is_none());
         for place in [("W_d1", "MPI_Waitall"), ("W", "MPI_Test"), ("W", "MPI_Bcast")] {
             let other = report(vec![messages.clone()], &[(2, place.0, place.1, 0.9)]);
-            let found = of(&other, &other.operations[0], &[2]).unwrap();
+            let found = find(&other, &other.operations[0], &[2]).unwrap();
             let said = found.longer.unwrap();
             assert!(said.contains(&format!("{} on {}", place.1, place.0)), "{said}");
         }

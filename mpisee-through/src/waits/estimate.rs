@@ -148,7 +148,7 @@ pub fn total(values: &[f64], known: KnownSums<'_>, instances: u64) -> Option<Est
         return None;
     }
     let sample = SampledValues { values, mean: sum / values.len() as f64, instances: instances as f64 };
-    let fit = Fit::of(&sample, known.sums);
+    let fit = Fit::from_sample(&sample, known.sums);
     let (mut total, mut error) =
         sample.moved(known.sums, &fit.slopes, |at| 1.0 - fit.leverage(known.sums, at));
     let (mut low, mut high) = (total - INTERVAL * error, total + INTERVAL * error);
@@ -240,7 +240,7 @@ struct Fit {
 }
 
 impl Fit {
-    fn of(sample: &SampledValues<'_>, known: &[Auxiliary]) -> Self {
+    fn from_sample(sample: &SampledValues<'_>, known: &[Auxiliary]) -> Self {
         let (mut products, mut with_values, mut means) = ([[0.0; 2]; 2], [0.0; 2], [0.0; 2]);
         for (mean_of, known) in means.iter_mut().zip(known) {
             *mean_of = mean(&known.values);

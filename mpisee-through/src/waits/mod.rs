@@ -207,7 +207,7 @@ impl Report {
 const LEAST_OF_RUN: f64 = 0.01;
 
 /// Computes the waits of the operations that the filter takes; its choice of ranks does not matter.
-pub fn of(view: &ProfileView, filter: &CallFilter) -> Result<Report> {
+pub fn measure(view: &ProfileView, filter: &CallFilter) -> Result<Report> {
     with_pairs(view, filter, None)
 }
 
@@ -514,7 +514,7 @@ fn is_begin_or_end(operation: Operation) -> bool {
 fn is_poll(operation: Operation) -> bool {
     let is_test = ["MPI_Test", "MPI_Request_get_status"].iter().any(|it| operation.name().starts_with(it));
     let asks = operation.kind() == OperationKind::Probe || is_test;
-    asks && Class::of(operation.name()).is_none()
+    asks && Class::from_call(operation.name()).is_none()
 }
 
 /// Adds the time in an operation to that of messages, if it is about messages or may be.
@@ -523,7 +523,7 @@ fn add_time(times: &mut Times, operation: Operation, time_s: f64) {
     if operation.starts_request() || is_persistent {
         times.starts.add(operation);
     }
-    match (operation.kind(), Class::of(operation.name())) {
+    match (operation.kind(), Class::from_call(operation.name())) {
         (_, Some(class)) => times.by_class_s[class as usize] += time_s,
         (OperationKind::PointToPoint | OperationKind::Completion, None) => times.other_s += time_s,
         (OperationKind::Probe, None) => times.probes_s += time_s,

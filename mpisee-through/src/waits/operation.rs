@@ -413,7 +413,7 @@ impl Estimator<'_> {
 
     /// The same with intervals that contain what roots may have waited.
     fn with_possible(&self, mut found: Estimated) -> Option<Estimated> {
-        let possible = PossibleWaits::of(self.sample.instances(), &self.sample.hosts);
+        let possible = PossibleWaits::from_instances(self.sample.instances(), &self.sample.hosts);
         if possible.are_none() {
             return Some(found);
         }

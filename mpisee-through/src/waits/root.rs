@@ -15,7 +15,7 @@ pub struct PossibleWaits {
 
 impl PossibleWaits {
     /// The waits for roots on which all members depend, in these instances.
-    pub fn of<'a>(instances: impl ExactSizeIterator<Item = Instance<'a>>, hosts: &Hosts) -> Self {
+    pub fn from_instances<'a>(instances: impl ExactSizeIterator<Item = Instance<'a>>, hosts: &Hosts) -> Self {
         let columns = vec![vec![0.0; instances.len()]; hosts.of_member.len()];
         let mut found = PossibleWaits { waited: columns.clone(), caused: columns };
         for (at, one) in instances.enumerate() {
@@ -55,9 +55,12 @@ mod tests {
         // Member 0 comes while the root is there, and member 2 when it has left.
         let first = instance(&[1.0, 0.0, 3.0], &[2.5, 2.0, 3.5], 1);
         let second = instance(&[4.0, 4.5, 5.0], &[6.0; 3], 2);
-        let found = PossibleWaits::of([first, second].into_iter(), &Hosts::one(3));
+        let found = PossibleWaits::from_instances([first, second].into_iter(), &Hosts::one(3));
         assert_eq!(found.waited, [[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]);
         assert_eq!(found.caused, [[1.0, 0.0], [0.0, 0.0], [0.0, 0.0]]);
-        assert!(!found.are_none() && PossibleWaits::of([second].into_iter(), &Hosts::one(3)).are_none());
+        assert!(
+            !found.are_none()
+                && PossibleWaits::from_instances([second].into_iter(), &Hosts::one(3)).are_none()
+        );
     }
 }

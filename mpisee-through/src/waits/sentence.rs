@@ -125,7 +125,7 @@ fn sentence(report: &Report, operation: &Waiting, waiting: Estimate, finding: &F
     let ranks: Vec<u32> = positions.iter().map(|&position| members[position].rank).collect();
     let caused = format!("{} {}", part_of(caused, waiting), of_waiting(operation, waiting));
     let (kind, text) = kind_and_text(report, operation, finding, &ranks, &caused);
-    let elsewhere = elsewhere::of(report, operation, &distinct);
+    let elsewhere = elsewhere::find(report, operation, &distinct);
     let (waited, waits, longer) =
         elsewhere.map_or_else(Default::default, |found| (found.ranks, found.waits, found.longer));
     Sentence {

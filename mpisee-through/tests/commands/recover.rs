@@ -50,7 +50,7 @@ fn of_rank(rank: u32) -> Words {
         Fact::Library.record("Some MPI"),
         Fact::Job.record("Slurm 61.0"),
     ];
-    let (operation, memory) = (OperationAtSite::of(Operation::Allreduce), Memory::Host);
+    let (operation, memory) = (OperationAtSite::from_operation(Operation::Allreduce), Memory::Host);
     let key =
         CallKey { communicator: CommId::WORLD, region: RegionId::OUTSIDE, operation, size_class: 7, memory }
             .pack();

@@ -32,7 +32,7 @@ impl Segment {
         let key = CallKey {
             communicator: CommId::WORLD,
             region: RegionId::OUTSIDE,
-            operation: OperationAtSite::of(Operation::Send),
+            operation: OperationAtSite::from_operation(Operation::Send),
             size_class: 3,
             memory: Memory::Host,
         };

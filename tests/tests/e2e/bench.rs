@@ -227,7 +227,8 @@ fn the_starter_needs_to_know_the_mpi(mpi: &Mpi) {
     let output = within(LIMIT, help.arg("--help"));
     assert!(output.status.success());
     assert!(String::from_utf8_lossy(&output.stdout).contains("EXAMPLES"));
-    let finished = Run::of(mpi, dist().join("bin/mpisee-bench")).argument("frobnicate").exits_with(2).plain();
+    let finished =
+        Run::from_program(mpi, dist().join("bin/mpisee-bench")).argument("frobnicate").exits_with(2).plain();
     assert_eq!(
         finished.stderr.matches("unrecognized subcommand 'frobnicate'").count(),
         1,
@@ -241,7 +242,7 @@ fn the_starter_needs_to_know_the_mpi(mpi: &Mpi) {
 #[case(only = has_bench)]
 fn a_rank_without_a_part_sleeps(mpi: &Mpi) {
     let words = "p2p --ranks 0,1 --sizes 4517 --repetitions 4 --warm-up 1 --least-ms 250 --format csv";
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(3);
+    let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(3);
     let finished = words.split_whitespace().fold(run, Run::argument).profiled();
     assert_eq!(number(&rows(&finished)[0], "bytes"), 4517.0, "{}", finished.stdout);
     // A rank that polls takes all processor time that it can have.

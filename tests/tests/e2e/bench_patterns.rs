@@ -50,13 +50,13 @@ fn pattern(seed: u64) -> Pattern {
                 destination_offset: bytes * numbers.below(3),
                 times: 1,
             });
-            if Pattern::of(vec![step.clone()]).check(RANKS).is_err() {
+            if Pattern::from_steps(vec![step.clone()]).check(RANKS).is_err() {
                 step.messages.pop();
             }
         }
         step
     };
-    Pattern::of((0..steps).map(|_| step(&mut numbers)).collect())
+    Pattern::from_steps((0..steps).map(|_| step(&mut numbers)).collect())
 }
 
 fn write(place: &Place, name: &str, text: &str) -> String {

@@ -15,7 +15,7 @@ fn choices_of_mpich_are_by_size_where_there_are_several(mpi: &Mpi) {
     let pattern = place.path("two.pattern");
     std::fs::write(&pattern, "step\n  MPI_Alltoall : n\nstep\n  MPI_Alltoall : 64*n\n").unwrap();
     let words = format!("run {} --sizes 4k --repetitions 20 --least-ms 5", pattern.display());
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
     let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
     let profile = profiled.directory().display().to_string();
     let words = [&*profile, "--rounds", "6", "--share", "100", "--format", "json", "-o", "t"];
@@ -45,7 +45,7 @@ fn what_cannot_be_tuned_is_said(mpi: &Mpi) {
     if !mpi.library().with_file_name("mpisee-bench").exists() {
         return;
     }
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
     let words = "collective allreduce --sizes 4k --repetitions 20 --least-ms 5";
     let profiled = words.split_whitespace().fold(run, Run::argument).profiled();
     let profile = profiled.directory().display().to_string();
@@ -82,7 +82,7 @@ fn what_cannot_be_tuned_is_said(mpi: &Mpi) {
             "the run without a change failed",
         );
     }
-    let inside = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+    let inside = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
     let words = format!("tune {profile} -- mpirun");
     let inside = words.split_whitespace().fold(inside, Run::argument).exits_with(2).plain();
     assert_eq!(inside.stderr.matches("tune starts mpirun itself").count(), 1, "{}", inside.stderr);

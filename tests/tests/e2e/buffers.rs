@@ -55,7 +55,7 @@ fn run(mpi: &Mpi, driver: &Path, when: &str, options: &[&str]) -> Sums {
 }
 
 fn run_of(mpi: &Mpi, program: PathBuf, driver: &Path, when: &str, options: &[&str]) -> Sums {
-    let run = Run::of(mpi, program).ranks(2).argument(when).argument(driver.display());
+    let run = Run::from_program(mpi, program).ranks(2).argument(when).argument(driver.display());
     let finished = run.options(options).profiled();
     let profile = finished.directory().display().to_string();
     let output = through(&["check", &profile]);
@@ -162,7 +162,8 @@ fn hsa_is_asked_whenever_it_was_loaded_and_hip_never(mpi: &Mpi) {
     for when in ["after", "late"] {
         compared(run(mpi, &hip(), when, &["--experimental"]), &expected(of_hsa), mpi);
     }
-    let finished = Run::of(mpi, mpi.compile_with("gpu/buffers", &["-ldl"])).ranks(2).argument("before");
+    let finished =
+        Run::from_program(mpi, mpi.compile_with("gpu/buffers", &["-ldl"])).ranks(2).argument("before");
     let finished = finished.argument(hip().display()).profiled();
     assert!(
         finished.tables().calls.iter().all(|row| row.memory == Memory::Host),
@@ -205,14 +206,14 @@ fn slow_library() -> PathBuf {
 #[case]
 fn a_driver_that_another_thread_closes_stays_where_it_was_found(mpi: &Mpi) {
     let program = mpi.compile_with("gpu/closing", &["-ldl", "-pthread"]);
-    let finished = Run::of(mpi, program).ranks(1).argument(driver().display()).profiled();
+    let finished = Run::from_program(mpi, program).ranks(1).argument(driver().display()).profiled();
     assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 200_000, "{}", mpi.name);
 }
 
 #[case]
 fn a_driver_that_another_thread_is_loading_is_called_when_its_constructors_have_returned(mpi: &Mpi) {
     let program = mpi.compile_with("gpu/loading", &["-ldl", "-pthread", "-rdynamic"]);
-    let finished = Run::of(mpi, program).ranks(2).argument(slow_library().display()).profiled();
+    let finished = Run::from_program(mpi, program).ranks(2).argument(slow_library().display()).profiled();
     let mut sums = Sums::new();
     for row in finished.tables().calls.iter().filter(|row| row.call == "MPI_Bcast") {
         let sum = sums.entry((row.call.clone(), row.memory)).or_default();

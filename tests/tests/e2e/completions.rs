@@ -128,8 +128,9 @@ fn moved_handles_are_found_behind_many_of_another_kind(mpi: &Mpi) {
 
 #[case]
 fn the_size_of_a_datatype_that_is_gone_with_many_others_is_not_guessed(mpi: &Mpi) {
-    let finished =
-        compared(|| Run::of(mpi, mpi.compile_with("hostile/types_freed_many", &["-pthread"])).ranks(1));
+    let finished = compared(|| {
+        Run::from_program(mpi, mpi.compile_with("hostile/types_freed_many", &["-pthread"])).ranks(1)
+    });
     assert_not_seen(&finished, &[(NotSeen::NoRoom, 10)]);
     let tables = finished.tables();
     let of = |call: &str| tables.of_rank("S", call, 0);
@@ -179,7 +180,7 @@ fn calls_after_a_longjmp_are_counted_in_code_without_unwind_tables(mpi: &Mpi) {
     const WITHOUT: [&str; 4] =
         ["-O2", "-fomit-frame-pointer", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"];
     let program = mpi.compile_variant("hostile/left_without_tables", "O2", &WITHOUT);
-    let finished = compared(|| Run::of(mpi, program.clone()).ranks(2));
+    let finished = compared(|| Run::from_program(mpi, program.clone()).ranks(2));
     for rank in 0..2 {
         assert_calls(finished.tables(), "S", rank, &[("MPI_Allreduce", 1009, 1009 * 4)]);
     }
@@ -190,7 +191,7 @@ fn calls_after_a_longjmp_are_counted_in_code_without_unwind_tables(mpi: &Mpi) {
 #[case]
 fn calls_after_an_exception_out_of_an_error_handler_are_counted(mpi: &Mpi) {
     let Some(program) = mpi.compile_cpp("hostile/left_by_exception") else { return };
-    let finished = compared(|| Run::of(mpi, program.clone()).ranks(2));
+    let finished = compared(|| Run::from_program(mpi, program.clone()).ranks(2));
     for rank in 0..2 {
         let expected = [("MPI_Barrier", 1, 0), ("MPI_Comm_free", 1, 0)];
         assert_calls(finished.tables(), "W_d1", rank, &expected);

@@ -31,7 +31,7 @@ fn rows<R: Row>(directory: &Path) -> Vec<R> {
 
 fn run(mpi: &Mpi) -> Run<'_> {
     let program = mpi.compile_with("gpu/devices", &["-ldl"]);
-    let run = Run::of(mpi, program).ranks(4).argument("end").argument(driver().display());
+    let run = Run::from_program(mpi, program).ranks(4).argument("end").argument(driver().display());
     run.variable("PRETENDED_PCI", &addresses().join(","))
 }
 

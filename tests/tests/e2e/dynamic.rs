@@ -419,7 +419,7 @@ fn spawning_from_fortran_is_recorded_whatever_the_interface(mpi: &Mpi) {
         let has_worlds = has_worlds(mpi);
         // Without arguments for the children, and with some.
         for command in [None, Some(profiler())] {
-            let mut run = Run::of(mpi, program.clone()).ranks(2);
+            let mut run = Run::from_program(mpi, program.clone()).ranks(2);
             if let Some(command) = &command {
                 run = run.argument(command);
             }

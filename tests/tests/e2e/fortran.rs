@@ -36,7 +36,7 @@ fn assert_alike(program: &str, needs: &[&str], assert_expected: impl Fn(&Finishe
     let has_it = |mpi: &Mpi| needs.iter().any(|&name| mpi.counted_functions().contains(name));
     with_each_interface_of(has_it, program, |mpi, interface, program| {
         // Open MPI 4.1 makes no window on a communicator that is not the whole world over UCX.
-        let run = || Run::of(mpi, program.clone()).variable("OMPI_MCA_osc", "^ucx");
+        let run = || Run::from_program(mpi, program.clone()).variable("OMPI_MCA_osc", "^ucx");
         let plain = run().plain();
         assert_eq!(plain.stdout, "all is well\n");
         let finished = run().profiled();
@@ -344,7 +344,7 @@ fn sessions_without_a_world() {
 #[case]
 fn regions_by_number_and_recording_off_and_on() {
     with_each_interface("fortran/regions", |mpi, interface, program| {
-        let finished = Run::of(mpi, program).ranks(2).profiled();
+        let finished = Run::from_program(mpi, program).ranks(2).profiled();
         let tables = finished.tables();
         let mut barriers: BTreeMap<String, u64> = BTreeMap::new();
         for row in &tables.calls {
@@ -363,7 +363,7 @@ fn windows_and_files_count_on_their_communicator() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     with_each_interface("fortran/storage", |mpi, interface, program| {
         // Open MPI 4.1 makes no window on a communicator that is not the whole world over UCX.
-        let run = Run::of(mpi, program).variable("OMPI_MCA_osc", "^ucx");
+        let run = Run::from_program(mpi, program).variable("OMPI_MCA_osc", "^ucx");
         let finished = run.argument(folder.path().display()).profiled();
         assert_eq!(finished.stdout, "all is well\n");
         let tables = finished.tables();

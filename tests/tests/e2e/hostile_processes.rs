@@ -45,7 +45,8 @@ fn assert_the_loader_is_not_needed(mpi: &Mpi, variant: &str, linked: &[&str]) {
     let library = mpi.compile_variant("hostile/loader_waits", variant, &shared);
     let program = mpi.compile_variant("hostile/loader_waits", "program", &["-ldl"]);
     for how in ["begin", "end"] {
-        let run = || Run::of(mpi, program.clone()).ranks(2).argument(how).argument(library.display());
+        let run =
+            || Run::from_program(mpi, program.clone()).ranks(2).argument(how).argument(library.display());
         let finished = run().profiled();
         assert_eq!(finished.stdout, run().plain().stdout);
         for rank in 0..2 {

@@ -43,7 +43,7 @@ fn the_flavour_is_that_of_the_programs_mpi(mpi: &Mpi) {
 fn a_profile_has_the_programs_name_where_its_first_thread_has_ended(mpi: &Mpi) {
     let program = mpi.compile_with("lifecycle/first_thread_ends", &["-pthread"]);
     let mut command = mpi.launcher(2, &[]);
-    let ended = Ended::of(command.arg(mpisee()).arg(&program));
+    let ended = Ended::run(command.arg(mpisee()).arg(&program));
     let name = format!("{}.mpisee", program.file_name().expect("it has a name").to_string_lossy());
     assert_eq!((ended.code, ended.profiles()), (Some(0), vec![name.clone()]), "{}", ended.stderr);
     let tables = ended.tables(&name);
@@ -67,7 +67,7 @@ fn a_library_preloaded_into_everything_profiles_the_mpi_program_alone(mpi: &Mpi)
     let mut command = mpi.launcher(1, &[]);
     command.args(["sh", "-c", script]).arg(&program);
     command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", "test.mpisee");
-    let ended = Ended::of(&mut command);
+    let ended = Ended::run(&mut command);
     ended.assert_printed("start\n<from>\n<a>\n<script>\nend\n");
     assert_eq!(ended.profiles(), ["test.mpisee"]);
     assert_eq!(ended.said().len(), 1, "{}", ended.stderr);
@@ -79,7 +79,7 @@ fn a_library_preloaded_around_the_launcher_reaches_the_ranks(mpi: &Mpi) {
     let mut command = mpi.launcher(3, &[]);
     command.arg(mpi.compile("lifecycle/launched")).arg("a");
     command.env("LD_PRELOAD", mpi.library()).env("MPISEE_OUTPUT", "test.mpisee");
-    let ended = Ended::of(&mut command);
+    let ended = Ended::run(&mut command);
     ended.assert_printed("<a>\n");
     assert_eq!(
         (ended.profiles(), ended.said().len()),
@@ -96,7 +96,7 @@ fn a_program_linked_with_the_library_needs_nothing_else(mpi: &Mpi) {
     let (search, found) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
     let program = mpi.compile_with("lifecycle/linked", &[&search, &found, "-Wl,--no-as-needed", "-lmpisee"]);
     let mut command = mpi.launcher(2, &[pair("MPISEE_OUTPUT", "test.mpisee")]);
-    let ended = Ended::of(command.arg(program));
+    let ended = Ended::run(command.arg(program));
     ended.assert_printed("");
     assert_eq!(ended.tables("test.mpisee").sum("W", "MPI_Allreduce").bytes, 2 * 311);
 }
@@ -104,8 +104,8 @@ fn a_program_linked_with_the_library_needs_nothing_else(mpi: &Mpi) {
 #[case]
 fn output_and_exit_code_are_the_programs(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/garbage_and_code");
-    let plain = Ended::of(mpi.launcher(2, &[]).arg(&program));
-    let profiled = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
+    let plain = Ended::run(mpi.launcher(2, &[]).arg(&program));
+    let profiled = Ended::run(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
     assert_eq!((plain.code, plain.stdout.len()), (Some(3), 100_003));
     assert_eq!(profiled.code, Some(3), "{}", profiled.stderr);
     assert!(profiled.stdout == plain.stdout, "the output differs");
@@ -117,10 +117,10 @@ fn a_program_that_dies_is_reported_as_without_the_profiler_and_leaves_its_counte
     let program = mpi.compile("lifecycle/dies");
     for signal in ["9", "11"] {
         let place = Place::new();
-        let plain = Ended::of(mpi.launcher(1, &[]).arg(&program).arg(signal));
+        let plain = Ended::run(mpi.launcher(1, &[]).arg(&program).arg(signal));
         let mut command = mpi.launcher(1, &[]);
         command.arg(mpisee()).arg("--segments").arg(place.segments()).arg(&program).arg(signal);
-        let profiled = Ended::of(&mut command);
+        let profiled = Ended::run(&mut command);
         assert_ne!(plain.code, Some(0));
         assert_eq!(profiled.code, plain.code, "signal {signal}:\n{}", profiled.stderr);
         assert_eq!((profiled.said().len(), profiled.profiles().len()), (0, 0), "{}", profiled.stderr);
@@ -133,7 +133,7 @@ fn the_wrong_library_records_nothing_and_says_so_once(mpi: &Mpi) {
     for other in Mpi::all().iter().filter(|other| other.is_open_mpi != mpi.is_open_mpi) {
         let mut command =
             mpi.launcher(2, &[pair("LD_PRELOAD", other.library()), pair("MPISEE_OUTPUT", "test.mpisee")]);
-        let ended = Ended::of(command.arg(mpi.compile("lifecycle/launched")).arg("same"));
+        let ended = Ended::run(command.arg(mpi.compile("lifecycle/launched")).arg("same"));
         ended.assert_printed("<same>\n");
         assert_eq!(ended.profiles(), [""; 0]);
         let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
@@ -141,7 +141,7 @@ fn the_wrong_library_records_nothing_and_says_so_once(mpi: &Mpi) {
         assert!(said.starts_with(&expected), "{said}");
 
         let mut command = mpi.launcher(2, &[pair("LD_PRELOAD", other.library())]);
-        let ended = Ended::of(command.arg(mpi.compile("lifecycle/garbage_and_code")));
+        let ended = Ended::run(command.arg(mpi.compile("lifecycle/garbage_and_code")));
         assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
     }
 }
@@ -149,7 +149,7 @@ fn the_wrong_library_records_nothing_and_says_so_once(mpi: &Mpi) {
 #[case]
 fn programs_without_mpi_run_under_the_launcher_of_mpi(mpi: &Mpi) {
     let mut command = mpi.launcher(2, &[]);
-    let ended = Ended::of(command.arg(mpisee()).args(["sh", "-c", "exit 0"]));
+    let ended = Ended::run(command.arg(mpisee()).args(["sh", "-c", "exit 0"]));
     ended.assert_printed("");
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
     assert!(said.contains("no profile"), "{said}");
@@ -162,9 +162,9 @@ fn programs_without_mpi_run_under_the_launcher_of_mpi(mpi: &Mpi) {
     assert!(compiled.success());
     // A launcher may end the others as soon as one has failed, so the exit code is that of one
     // alone.
-    let ended = Ended::of(mpi.launcher(1, &[]).arg(mpisee()).arg(&program).arg("6"));
+    let ended = Ended::run(mpi.launcher(1, &[]).arg(mpisee()).arg(&program).arg("6"));
     assert_eq!((ended.code, ended.text().as_str()), (Some(6), "no MPI\n"), "{}", ended.stderr);
-    let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
+    let ended = Ended::run(mpi.launcher(2, &[]).arg(mpisee()).arg(&program));
     assert_eq!((ended.code, ended.text().as_str()), (Some(0), "no MPI\nno MPI\n"), "{}", ended.stderr);
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
     assert!(said.contains("is linked statically"), "{said}");
@@ -175,7 +175,7 @@ fn a_profile_that_exists_is_not_overwritten(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/launched");
     let mut command = mpi.launcher(2, &[]);
     command.arg(mpisee()).args(["--output", "here"]).arg(&program);
-    let first = Ended::of(&mut command);
+    let first = Ended::run(&mut command);
     assert_eq!(first.profiles(), ["here.mpisee"]);
     let before = std::fs::read(first.place.path("here.mpisee/calls.csv")).unwrap();
     let second = first.place.run(&mut command);
@@ -192,7 +192,7 @@ fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_
     let mut command = mpi.launcher(2, &[]);
     command.arg(mpisee()).args(["--output", "no/such/folder/a.mpisee"]);
     command.arg("--segments").arg(place.segments()).arg(mpi.compile("lifecycle/garbage_and_code"));
-    let ended = Ended::of(&mut command);
+    let ended = Ended::run(&mut command);
     assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "{}", ended.stderr);
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
     // A rank writes it that may be in another directory than the first, so that the whole path is
@@ -211,7 +211,7 @@ fn a_profile_that_cannot_be_where_it_is_wanted_is_elsewhere_and_changes_nothing_
 fn wrong_options_are_reported_once(mpi: &Mpi) {
     let variables =
         [pair("MPISEE_RECORD", "maybe"), pair("MPISEE_OUTPT", "there"), pair("LD_PRELOAD", mpi.library())];
-    let ended = Ended::of(mpi.launcher(3, &variables).arg(mpi.compile("lifecycle/launched")));
+    let ended = Ended::run(mpi.launcher(3, &variables).arg(mpi.compile("lifecycle/launched")));
     ended.assert_printed("");
     let mut said = ended.said();
     said.sort_unstable();
@@ -254,7 +254,7 @@ fn without_a_place_for_segments_counters_are_in_private_memory(mpi: &Mpi) {
 
 #[case]
 fn a_program_that_never_begins_mpi_leaves_a_line_alone(mpi: &Mpi) {
-    let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/never_inits")));
+    let ended = Ended::run(mpi.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/never_inits")));
     // Open MPI 5's launcher ends the other process as soon as one has failed.
     let least = if mpi.name.starts_with("openmpi-5") { 1 } else { 2 };
     let lines = ended.text().matches("never began\n").count();
@@ -269,7 +269,7 @@ fn a_program_that_never_begins_mpi_leaves_a_line_alone(mpi: &Mpi) {
     assert_eq!(ended.profiles().len(), 0);
     // A shell's children may use MPI; these do not.
     let shell = ["sh", "-c", "true; /bin/true; exit 3"];
-    let ended = Ended::of(mpi.launcher(2, &[]).arg(mpisee()).args(shell));
+    let ended = Ended::run(mpi.launcher(2, &[]).arg(mpisee()).args(shell));
     assert_eq!((ended.code, ended.said().len()), (Some(3), 1), "{}", ended.stderr);
     assert!(ended.said()[0].contains("nothing that sh ran called MPI_Init"), "{}", ended.stderr);
 }
@@ -315,7 +315,7 @@ fn a_program_may_begin_with_a_level_of_threads(mpi: &Mpi) {
 
 #[case]
 fn a_program_without_a_launcher_is_a_run_of_one_rank(mpi: &Mpi) {
-    let ended = Ended::of(alone(mpisee()).arg(mpi.compile("lifecycle/launched")).arg("alone"));
+    let ended = Ended::run(alone(mpisee()).arg(mpi.compile("lifecycle/launched")).arg("alone"));
     ended.assert_printed("<alone>\n");
     let run: RunInfo = Profile::open(ended.place.path("launched.mpisee")).unwrap().run().clone();
     assert_eq!((run.ranks, run.mpi.flavour.as_str()), (1, mpi.name.as_str()));
@@ -326,7 +326,7 @@ fn a_program_without_a_launcher_is_a_run_of_one_rank(mpi: &Mpi) {
 #[case]
 fn an_output_with_a_slash_at_its_end_is_a_folder(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/in_order");
-    let ended = Ended::of(mpi.launcher(1, &[]).arg(mpisee()).args(["-o", "./"]).arg(&program));
+    let ended = Ended::run(mpi.launcher(1, &[]).arg(mpisee()).args(["-o", "./"]).arg(&program));
     let name = program.file_name().expect("a program has a name").to_string_lossy();
     assert_eq!(ended.profiles(), [format!("{name}.mpisee")]);
 }
@@ -335,7 +335,7 @@ fn an_output_with_a_slash_at_its_end_is_a_folder(mpi: &Mpi) {
 fn ranks_that_another_mpi_started_are_said_to_be_apart() {
     let all: Vec<Mpi> = Mpi::all().into_iter().filter(|mpi| mpi.name.contains("-4.")).collect();
     for (mpi, other) in all.iter().flat_map(|mpi| all.iter().map(move |other| (mpi, other))) {
-        let ended = Ended::of(other.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/in_order")));
+        let ended = Ended::run(other.launcher(2, &[]).arg(mpisee()).arg(mpi.compile("lifecycle/in_order")));
         let said: Vec<&str> = ended.said().into_iter().filter(|it| it.contains("of its own")).collect();
         let profiles = ended.profiles();
         if mpi.name == other.name {

@@ -156,7 +156,7 @@ fn expected_of(comms: &[Expected]) -> Sums {
 
 #[case]
 fn every_communicator_has_its_calls_and_bytes(mpi: &Mpi) {
-    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+    let finished = checked(Run::from_program(mpi, compile(mpi, "gpu/nccl")).ranks(4));
     let tables = finished.tables();
     assert_eq!(sums(tables), expected(), "{}", mpi.name);
     assert_all_seen(tables);
@@ -169,7 +169,7 @@ fn the_memory_of_the_first_call_after_a_communicator_was_made_is_known(mpi: &Mpi
     let linked = linked();
     let options = [&linked[0], &linked[1], &linked[2], "-ldl"];
     let program = mpi.compile_with("gpu/nccl_memory", &options);
-    let run = Run::of(mpi, program).ranks(1).argument(driver().display());
+    let run = Run::from_program(mpi, program).ranks(1).argument(driver().display());
     // Where each call's place is looked up, the driver is found with a new place.
     let finished = checked(run.options(&["--sites", "0"]));
     let rows = finished.tables().calls.iter().filter(|row| row.call == "ncclAllReduce");
@@ -214,13 +214,13 @@ fn ring() -> Vec<Ends> {
 
 #[case]
 fn messages_are_counted_between_ranks_of_their_communicator(mpi: &Mpi) {
-    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4));
+    let finished = checked(Run::from_program(mpi, compile(mpi, "gpu/nccl")).ranks(4));
     assert_eq!(ends(&finished), ring(), "{}", mpi.name);
 }
 
 #[case]
 fn the_same_through_a_tree_of_ranks(mpi: &Mpi) {
-    let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
+    let run = Run::from_program(mpi, compile(mpi, "gpu/nccl")).ranks(4);
     let finished = checked(run.options(&["--collect", "tree"]));
     assert_eq!(sums(finished.tables()), expected(), "{}", mpi.name);
     assert_eq!(ends(&finished), ring(), "{}", mpi.name);
@@ -228,7 +228,7 @@ fn the_same_through_a_tree_of_ranks(mpi: &Mpi) {
 
 #[case]
 fn nccl_is_switched_off_by_option(mpi: &Mpi) {
-    let run = Run::of(mpi, compile(mpi, "gpu/nccl")).ranks(4);
+    let run = Run::from_program(mpi, compile(mpi, "gpu/nccl")).ranks(4);
     let finished = checked(run.options(&["--nccl", "off"]));
     assert_eq!(sums(finished.tables()), Sums::new(), "{}", mpi.name);
 }
@@ -236,7 +236,7 @@ fn nccl_is_switched_off_by_option(mpi: &Mpi) {
 /// A program that is not linked with NCCL, on one rank.
 fn by_name(mpi: &Mpi, nccl: &str, arguments: &[&str]) -> Sums {
     let program = mpi.compile_with("gpu/nccl_by_name", &["-ldl"]);
-    let run = Run::of(mpi, program).ranks(1);
+    let run = Run::from_program(mpi, program).ranks(1);
     let run = arguments.iter().fold(run, |run, argument| run.argument(argument));
     sums(checked(run.options(&["--nccl", nccl])).tables())
 }
@@ -275,7 +275,7 @@ fn the_time_of_calls_on_the_gpu_is_measured(mpi: &Mpi) {
 
 #[case]
 fn without_the_option_no_call_has_a_time_on_the_gpu(mpi: &Mpi) {
-    let run = Run::of(mpi, of_times(mpi)).ranks(2).argument(driver().display());
+    let run = Run::from_program(mpi, of_times(mpi)).ranks(2).argument(driver().display());
     let profile = Profile::open(checked(run).directory()).expect("it was written");
     assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
 }
@@ -286,7 +286,7 @@ fn of_times(mpi: &Mpi) -> PathBuf {
 }
 
 fn measures_times(mpi: &Mpi, driver: &Path) {
-    let run = Run::of(mpi, of_times(mpi)).ranks(2).argument(driver.display());
+    let run = Run::from_program(mpi, of_times(mpi)).ranks(2).argument(driver.display());
     let finished = checked(run.options(&["--nccl-gpu-time=on"]));
     let profile = Profile::open(finished.directory()).expect("it was written");
     let rows = profile.rows_if_any::<NcclTimeRow>().expect("nccl-times.csv can be read");
@@ -340,7 +340,7 @@ fn sums_over_ranks_say_that_times_on_the_gpu_are_left_out(mpi: &Mpi) {
         "gpu/nccl_times",
         &[linked.each_ref().map(String::as_str).as_slice(), &["-ldl"]].concat(),
     );
-    let run = Run::of(mpi, program).ranks(2).argument(driver().display());
+    let run = Run::from_program(mpi, program).ranks(2).argument(driver().display());
     let finished = run.options(&["--nccl-gpu-time=on", "--fold", "1"]).folded();
     let profile = Profile::open(finished.directory()).expect("it was written");
     assert_eq!(profile.rows_if_any::<NcclTimeRow>().expect("there is none").count(), 0);
@@ -350,7 +350,7 @@ fn sums_over_ranks_say_that_times_on_the_gpu_are_left_out(mpi: &Mpi) {
 
 #[case]
 fn parts_late_handles_groups_that_fail_windows_and_grown_communicators_are_counted(mpi: &Mpi) {
-    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_more")).ranks(2));
+    let finished = checked(Run::from_program(mpi, compile(mpi, "gpu/nccl_more")).ranks(2));
     let tables = finished.tables();
     let all = [
         ("ncclCommInitRankConfig", 2, 0),
@@ -393,7 +393,7 @@ fn parts_late_handles_groups_that_fail_windows_and_grown_communicators_are_count
 
 #[case]
 fn handles_are_those_that_the_program_passes(mpi: &Mpi) {
-    let finished = checked(Run::of(mpi, compile(mpi, "gpu/nccl_stale")).ranks(2));
+    let finished = checked(Run::from_program(mpi, compile(mpi, "gpu/nccl_stale")).ranks(2));
     let tables = finished.tables();
     let moved = [("ncclAllReduce", 4, 2 * (61 + 67)), ("ncclCommDestroy", 2, 0)];
     let named = [("ncclAllReduce", 2, 2 * 73), ("ncclCommDestroy", 2, 0)];

@@ -32,8 +32,8 @@ fn functions_of_the_program_are_not_called(mpi: &Mpi) {
     let own: String = NAMES_OF_PROGRAMS.split_whitespace().map(|name| format!("OWN({name}) ")).collect();
     let arguments = [format!("-DOWN_NAMES={own}"), "-rdynamic".to_owned(), "-ldl".to_owned()];
     let program = mpi.compile_with("hostile/own_names", &arguments.each_ref().map(String::as_str));
-    Run::of(mpi, program.clone()).ranks(2).plain();
-    let finished = Run::of(mpi, program).ranks(2).profiled();
+    Run::from_program(mpi, program.clone()).ranks(2).plain();
+    let finished = Run::from_program(mpi, program).ranks(2).profiled();
     assert_eq!(finished.tables().sum("W_d1", "MPI_Allreduce").calls, 2);
     assert!(!finished.stderr.contains("the program's"), "{}", finished.stderr);
 }

@@ -124,7 +124,8 @@ fn a_program_may_load_mpi_after_its_start(mpi: &Mpi) {
     let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
     for how in ["local", "global"] {
         let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
-        let run = Run::of(mpi, host).argument(&plugin).argument(how).options(&["--flavour", &mpi.name]);
+        let run =
+            Run::from_program(mpi, host).argument(&plugin).argument(how).options(&["--flavour", &mpi.name]);
         let finished = run.profiled();
         let tables = finished.tables();
         assert_eq!(tables.sum("W", "MPI_Allreduce").bytes, 4 * 379, "{how}");
@@ -141,7 +142,7 @@ fn libraries_beside_one_with_mpi_can_be_unloaded(mpi: &Mpi) {
     let plugin = mpi.compile_with("processes/plugin", &["-shared", "-fPIC"]).display().to_string();
     let bystander = mpi.compile_with("processes/bystander", &["-shared", "-fPIC"]).display().to_string();
     let host = mpi.compile_with("processes/unloads", &["-Wl,--as-needed", "-ldl"]);
-    let run = Run::of(mpi, host).argument(&plugin).argument(&bystander);
+    let run = Run::from_program(mpi, host).argument(&plugin).argument(&bystander);
     let finished = run.options(&["--flavour", &mpi.name]).profiled();
     assert_eq!(finished.tables().sum("W", "MPI_Allreduce").bytes, 4 * 379);
 }
@@ -150,7 +151,8 @@ fn libraries_beside_one_with_mpi_can_be_unloaded(mpi: &Mpi) {
 fn a_library_may_have_functions_of_its_own_that_are_called_like_those_of_mpi_for_fortran(mpi: &Mpi) {
     let plugin = mpi.compile_with("processes/own_names", &["-shared", "-fPIC"]).display().to_string();
     let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
-    let run = Run::of(mpi, host).argument(&plugin).argument("local").options(&["--flavour", &mpi.name]);
+    let run =
+        Run::from_program(mpi, host).argument(&plugin).argument("local").options(&["--flavour", &mpi.name]);
     let finished = run.profiled();
     assert_eq!(finished.tables().sum("W", "MPI_Allreduce").calls, 4);
     // All but the root get it.
@@ -163,7 +165,8 @@ fn a_sequential_library_that_plays_mpi_for_itself_stays_as_it_is(mpi: &Mpi) {
     let plugin = mpi.compile_with("processes/plays_mpi", &["-shared", "-fPIC"]).display().to_string();
     for how in ["local", "global"] {
         let host = mpi.compile_with("processes/host", &["-Wl,--as-needed", "-ldl"]);
-        let finished = Run::of(mpi, host).argument(&plugin).argument(how).ranks(1).preloaded_in_vain(mpi);
+        let finished =
+            Run::from_program(mpi, host).argument(&plugin).argument(how).ranks(1).preloaded_in_vain(mpi);
         assert_eq!(finished.stdout, "0, 0 0 0, 3 4\n", "{how}");
         assert_eq!(finished.stderr, "", "{how}");
     }

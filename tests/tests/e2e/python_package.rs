@@ -19,7 +19,7 @@ fn other_tools_read_a_profile() {
     }
     // What is read does not depend on the MPI.
     let mpi = Mpi::all().remove(0);
-    let finished = Run::of(&mpi, mpi.compile_example("stencil2d")).profiled();
+    let finished = Run::from_program(&mpi, mpi.compile_example("stencil2d")).profiled();
     let environment = with_readers();
     let python = environment.join("bin/python");
     let run = |what: &str, arguments: &[&str]| {

@@ -30,7 +30,7 @@ fn names(folder: &Path) -> Vec<String> {
 #[case]
 fn runs_of_a_job_have_a_profile_each_and_are_read_by_the_command_that_is_printed(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/launched");
-    let ended = Ended::of(repeated(mpi, &["--repeat", "2"], 2).arg(&program).arg("a"));
+    let ended = Ended::run(repeated(mpi, &["--repeat", "2"], 2).arg(&program).arg("a"));
     ended.assert_printed("<a>\n<a>\n");
     assert_eq!(
         ended.said(),
@@ -72,7 +72,7 @@ fn mpisee_inside_of_the_command_stays_where_it_is(mpi: &Mpi) {
 #[case]
 fn a_run_that_fails_is_the_last_and_its_code_is_passed_on(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/garbage_and_code");
-    let ended = Ended::of(repeated(mpi, &["--repeat", "3"], 2).arg(&program));
+    let ended = Ended::run(repeated(mpi, &["--repeat", "3"], 2).arg(&program));
     assert_eq!((ended.code, ended.stdout.len()), (Some(3), 100_003), "one run: {}", ended.stderr);
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
     assert!(
@@ -83,7 +83,7 @@ fn a_run_that_fails_is_the_last_and_its_code_is_passed_on(mpi: &Mpi) {
 
 #[case]
 fn what_would_be_a_guess_is_refused_before_anything_runs(mpi: &Mpi) {
-    let ended = Ended::of(repeated(mpi, &["--repeat", "2"], 2).args(["sh", "-c", "echo ran"]));
+    let ended = Ended::run(repeated(mpi, &["--repeat", "2"], 2).args(["sh", "-c", "echo ran"]));
     assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0), "{}", ended.stderr);
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
     assert!(said.contains("is not certain; put mpisee before it"), "{said}");

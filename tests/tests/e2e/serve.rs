@@ -36,7 +36,7 @@ struct Answer {
 
 impl Answer {
     /// From what came over a connection.
-    fn of(text: &[u8]) -> Answer {
+    fn from_text(text: &[u8]) -> Answer {
         let text = String::from_utf8_lossy(text);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
@@ -59,15 +59,15 @@ impl Server {
 
     /// Serves the folder of a place, and the jobs whose segments are there.
     fn start(place: &Place, arguments: &[&str]) -> Server {
-        Server::of(&mut Server::command(place.folder(), &place.segments(), arguments))
+        Server::run(&mut Server::command(place.folder(), &place.segments(), arguments))
     }
 
     /// With the token that agents know.
     fn start_with_token(place: &Place, arguments: &[&str]) -> Server {
-        Server::of(Server::command(place.folder(), &place.segments(), arguments).env("MPISEE_TOKEN", TOKEN))
+        Server::run(Server::command(place.folder(), &place.segments(), arguments).env("MPISEE_TOKEN", TOKEN))
     }
 
-    fn of(command: &mut Command) -> Server {
+    fn run(command: &mut Command) -> Server {
         command.stdin(Stdio::null()).stderr(Stdio::null()).stdout(Stdio::piped());
         let mut process = Staying(command.spawn().expect("it starts"));
         let mut url = String::new();
@@ -95,7 +95,7 @@ impl Server {
         // A server that refuses may close while more is on its way.
         let _ = stream.write_all(request);
         let _ = stream.read_to_end(&mut answer);
-        Answer::of(&answer)
+        Answer::from_text(&answer)
     }
 
     /// The answer at a path below the token, which stays as it is.

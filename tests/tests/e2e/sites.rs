@@ -77,7 +77,7 @@ const WITH_HOLES: &str = "-O1 -pie -Wl,-z,max-page-size=65536";
 fn each_call_is_counted_at_its_line(mpi: &Mpi) {
     for how in ["-O2 -no-pie", "-O0 -pie", "-O3 -fomit-frame-pointer", WITH_HOLES] {
         let program = lines(mpi, how);
-        let finished = Run::of(mpi, program.clone()).ranks(3).profiled();
+        let finished = Run::from_program(mpi, program.clone()).ranks(3).profiled();
         assert_eq!(counted(&finished.directory(), &program), printed(&finished), "{how}");
         finished.check();
     }
@@ -86,7 +86,7 @@ fn each_call_is_counted_at_its_line(mpi: &Mpi) {
 #[case]
 fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded(mpi: &Mpi) {
     let program = lines(mpi, "-O2 -pie");
-    let run = Run::of(mpi, program).ranks(3).argument("addresses");
+    let run = Run::from_program(mpi, program).ranks(3).argument("addresses");
     let finished = run.variable("MPISEE_COLLECT", "tree").profiled();
     let addresses = finished.stderr.lines().filter_map(|line| line.split_once("main at ")).map(|it| it.1);
     let addresses: BTreeSet<&str> = addresses.collect();
@@ -114,7 +114,9 @@ fn sites_of_ranks_are_joined_wherever_their_binaries_are_loaded(mpi: &Mpi) {
 #[case]
 fn without_sites_calls_are_counted_together(mpi: &Mpi) {
     let program = lines(mpi, "-O2 -no-pie");
-    let run = |most: &str| Run::of(mpi, program.clone()).ranks(2).variable("MPISEE_SITES", most).profiled();
+    let run = |most: &str| {
+        Run::from_program(mpi, program.clone()).ranks(2).variable("MPISEE_SITES", most).profiled()
+    };
     let (none, some, every) = (run("0"), run("3"), run("4096"));
     let rows = |finished: &Finished| all::<CallRow>(&finished.directory());
     assert!(rows(&none).iter().all(|row| row.site.is_none()));
@@ -158,7 +160,8 @@ fn a_slow_call_has_its_whole_path(mpi: &Mpi) {
 
 /// Returns whether one of the slow calls has a path, and asserts that the path is whole.
 fn has_path_of_slow_call(mpi: &Mpi, program: &Path, how: &str, times: u32) -> bool {
-    let finished = Run::of(mpi, program.to_owned()).ranks(2).argument("slow").argument(times).profiled();
+    let finished =
+        Run::from_program(mpi, program.to_owned()).ranks(2).argument("slow").argument(times).profiled();
     let directory = finished.directory();
     let places = resolved(&all::<SiteRow>(&directory), program);
     let stacks: HashMap<_, _> =
@@ -182,7 +185,7 @@ fn has_path_of_slow_call(mpi: &Mpi, program: &Path, how: &str, times: u32) -> bo
 fn calls_from_fortran_are_counted_at_their_lines(mpi: &Mpi) {
     for interface in ["MPIF_H", "USE_MPI", "USE_MPI_F08"] {
         let Some(program) = mpi.compile_fortran("sites/lines", interface) else { continue };
-        let finished = Run::of(mpi, program.clone()).ranks(2).profiled();
+        let finished = Run::from_program(mpi, program.clone()).ranks(2).profiled();
         let directory = finished.directory();
         let lines = |counted: BTreeMap<(String, String, u32), u64>| {
             let place = |((call, _, line), calls): ((String, String, u32), u64)| ((call, line), calls);

@@ -10,7 +10,7 @@ fn program(mpi: &Mpi) -> PathBuf {
 
 #[case]
 fn the_program_alone_raises_exceptions_and_rounds(mpi: &Mpi) {
-    let run = || Run::of(mpi, program(mpi)).ranks(2);
+    let run = || Run::from_program(mpi, program(mpi)).ranks(2);
     assert_eq!(run().profiled().stdout, run().plain().stdout);
 }
 
@@ -20,10 +20,10 @@ fn inexact_results_may_trap(mpi: &Mpi) {
         let mut alone = mpi.launcher(2, &[]);
         alone.arg(program(mpi)).arg(what);
         // MPICH's MPI_Finalize has arithmetic of its own.
-        let can_be_used_so = Ended::of(&mut alone).code == Some(0);
+        let can_be_used_so = Ended::run(&mut alone).code == Some(0);
         assert!(can_be_used_so || what == "finalize" && !mpi.is_open_mpi, "{}", mpi.name);
         if can_be_used_so {
-            let tables = Run::of(mpi, program(mpi)).ranks(2).argument(what).profiled();
+            let tables = Run::from_program(mpi, program(mpi)).ranks(2).argument(what).profiled();
             assert_eq!(tables.tables().sum("W_d1", "MPI_Sendrecv").calls, 2 * 5000);
         }
     }

@@ -12,7 +12,7 @@ fn answer(finished: &Finished, command: &str) -> Value {
 #[case]
 fn the_late_rank_and_its_line_are_found(mpi: &Mpi) {
     let program = mpi.compile_example("heat");
-    let late = Run::of(mpi, program.clone()).ranks(2).profiled();
+    let late = Run::from_program(mpi, program.clone()).ranks(2).profiled();
     // The root sends one strip of 200 rows of 1000 numbers in each of 100 steps, and keeps the
     // other.
     const STRIP: u64 = 200 * 1000 * 8;
@@ -32,7 +32,7 @@ fn the_late_rank_and_its_line_are_found(mpi: &Mpi) {
     assert!(site["at"].as_str().is_some_and(|at| at.starts_with("get_sources at heat.c:")), "{site}");
     late.check();
 
-    let balanced = Run::of(mpi, program).ranks(2).argument("balanced").profiled();
+    let balanced = Run::from_program(mpi, program).ranks(2).argument("balanced").profiled();
     assert_eq!(balanced.tables().sum("W_a1", "MPI_Scatter").calls, 0);
     assert_eq!(balanced.tables().sum("W_a1", "MPI_Allreduce").calls, 200);
     let change = |finished: &Finished| finished.stdout.split("change ").nth(1).map(str::to_owned);

@@ -13,7 +13,7 @@ fn mpisee() -> PathBuf {
 /// Asserts that the program ended well without a profile, and returns the sentence.
 #[track_caller]
 fn sentence(command: &mut Command) -> String {
-    let ended = Ended::of(command);
+    let ended = Ended::run(command);
     assert_eq!((ended.code, ended.profiles().len()), (Some(0), 0), "{}", ended.stderr);
     let [said] = &ended.said()[..] else { panic!("{}", ended.stderr) };
     (*said).to_owned()
@@ -46,7 +46,7 @@ fn a_wrapper_that_takes_the_profiler_away_is_reported(mpi: &Mpi) {
     let said = sentence(launched(mpi).args(["env", "-u", "LD_PRELOAD"]).arg(&program));
     assert!(said.starts_with("mpisee: rank 0 is in no profile: ") && said.contains("env "), "{said}");
     // One that leaves it alone has a profile, and nothing else is said.
-    let ended = Ended::of(launched(mpi).arg(wrapper("true")).arg(&program));
+    let ended = Ended::run(launched(mpi).arg(wrapper("true")).arg(&program));
     assert_eq!((ended.said().len(), ended.profiles().len()), (1, 1), "{}", ended.stderr);
 }
 
@@ -135,7 +135,7 @@ fn another_tool_before_the_profiler_is_reported(mpi: &Mpi) {
     assert!(said.contains("its call of MPI_Init did not reach the profiler"), "{said}");
     // Behind the profiler it sees nothing, and the profile is whole.
     let behind = "LD_PRELOAD=\"$LD_PRELOAD:$0\" exec \"$@\"";
-    let ended = Ended::of(launched(mpi).args(["sh", "-c", behind]).arg(&tool).arg(&program));
+    let ended = Ended::run(launched(mpi).args(["sh", "-c", behind]).arg(&tool).arg(&program));
     assert_eq!((ended.said().len(), ended.profiles().len()), (1, 1), "{}", ended.stderr);
     assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 2 * 307);
 }
@@ -161,7 +161,7 @@ fn a_program_that_closes_its_stderr_at_its_end_is_reported(mpi: &Mpi) {
     // The standby cannot tell a program that is slow to end from one that goes on without stderr.
     const TRIES: usize = 10;
     let is_reported = || {
-        let ended = Ended::of(launched(mpi).args(["sleep", "0"]));
+        let ended = Ended::run(launched(mpi).args(["sleep", "0"]));
         ended.said().iter().any(|said| said.contains("nothing that sleep ran"))
     };
     assert!((0..TRIES).any(|_| is_reported()));
@@ -181,7 +181,7 @@ fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
     let program = mpi.compile("lifecycle/late_child");
     let of_shell = ["bash", "-c", "\"$0\" $$ & exit 2"];
     for command in [&[][..], &of_shell] {
-        let ended = Ended::of(alone(mpi).args(command).arg(&program));
+        let ended = Ended::run(alone(mpi).args(command).arg(&program));
         let [said] = ended.said()[..] else { panic!("{command:?}: {}", ended.stderr) };
         assert!(ended.code == Some(2) && said.starts_with("mpisee: profile of 1 rank in "), "{said}");
         assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 353);
@@ -190,7 +190,7 @@ fn nothing_is_said_of_a_program_whose_child_records_after_its_end(mpi: &Mpi) {
 
 #[case]
 fn nothing_is_said_of_a_program_that_comes_by_exec_after_the_profile(mpi: &Mpi) {
-    let ended = Ended::of(alone(mpi).arg(mpi.compile("lifecycle/goes_on")));
+    let ended = Ended::run(alone(mpi).arg(mpi.compile("lifecycle/goes_on")));
     let [said] = ended.said()[..] else { panic!("{}", ended.stderr) };
     assert!(ended.code == Some(4) && said.starts_with("mpisee: profile of 1 rank in "), "{said}");
     assert_eq!(ended.tables(&ended.profiles()[0]).sum("W", "MPI_Allreduce").bytes, 359);

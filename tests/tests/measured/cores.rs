@@ -11,7 +11,7 @@ const RANKS: u32 = 2;
 
 fn cores<'m>(mpi: &'m Mpi, how: &str) -> Run<'m> {
     let program = mpi.compile_with("processes/cores", &["-pthread"]);
-    Run::of(mpi, program).ranks(RANKS).argument(how)
+    Run::from_program(mpi, program).ranks(RANKS).argument(how)
 }
 
 /// The finding of `advise` on cores, if there is one.

@@ -20,7 +20,7 @@ const BLOCK: u64 = GRID * GRID * GRID / 4 / 2 * 16;
 #[case(only = has_bench)]
 fn the_exchanges_of_a_transform_are_replayed(mpi: &Mpi) {
     let program = mpi.compile_with("replay/transform", &["-lm"]);
-    let run = Run::of(mpi, program).ranks(RANKS).argument(GRID).argument(STEPS);
+    let run = Run::from_program(mpi, program).ranks(RANKS).argument(GRID).argument(STEPS);
     let program = run.profiled();
     program.check();
     let directory = program.directory();

@@ -7,7 +7,7 @@ const PAIRS: usize = 5;
 /// Seconds in the calls of a run of `tools/overhead/stated_overhead.c`; with the profiler also the
 /// least and the most that it states.
 fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
-    let run = Run::of(mpi, mpi.compile_benchmark("stated_overhead")).ranks(1);
+    let run = Run::from_program(mpi, mpi.compile_benchmark("stated_overhead")).ranks(1);
     let run = arguments.iter().fold(run, |run, it| run.argument(it));
     let finished = if profiled { run.profiled() } else { run.plain() };
     let took = finished.stdout.trim().parse().expect("the program prints seconds");

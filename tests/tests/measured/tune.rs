@@ -48,7 +48,7 @@ fn times(mpi: &Mpi, variables: &Variables) -> BTreeMap<&'static str, f64> {
         let words = format!(
             "collective {operation} --sizes {BYTES} --repetitions 20 --warm-up 1 --least-ms 1 --format csv"
         );
-        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+        let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
         let run = words.split_whitespace().fold(run, Run::argument);
         let run = variables.iter().fold(run, |run, (name, value)| run.variable(name, value));
         let text = run.plain().stdout;
@@ -80,7 +80,7 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
     std::fs::write(&pattern, operations(mpi).map(step).concat()).unwrap();
     let words = format!("run {} --sizes {BYTES} --repetitions 20 --least-ms 5", pattern.display());
     let pattern_run = || {
-        let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
+        let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS);
         words.split_whitespace().fold(run, Run::argument)
     };
     let profiled = pattern_run().profiled();
@@ -218,7 +218,7 @@ fn own_selection(mpi: &Mpi, place: &Place) -> Tree {
         "ranks": RANKS, "items": [], "variables": [FILE], "files": [], "wants_selection": true,
     });
     std::fs::write(&task, asked.to_string()).unwrap();
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS).argument("trial");
+    let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS).argument("trial");
     run.argument(task.display()).argument(report.display()).plain();
     let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     assert!(found["variables"].as_array().unwrap().iter().any(|it| it["name"] == FILE), "{found}");
@@ -229,7 +229,7 @@ fn own_selection(mpi: &Mpi, place: &Place) -> Tree {
 fn exchanges(mpi: &Mpi, file: &str) -> Vec<f64> {
     let words =
         "collective alltoall --sizes 64k,256k,1M --repetitions 60 --warm-up 1 --least-ms 1 --format csv";
-    let run = Run::of(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS).variable(FILE, file);
+    let run = Run::from_program(mpi, dist().join("bin/mpisee-bench")).ranks(RANKS).variable(FILE, file);
     let text = words.split_whitespace().fold(run, Run::argument).plain().stdout;
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     let column = lines[0].iter().position(|&head| head == "min_s").expect("there is the column");

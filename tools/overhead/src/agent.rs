@@ -168,7 +168,7 @@ fn counters(watched: &Watched, round: u64) -> Vec<(SlotKey, [u64; 6])> {
         for operation in OPERATIONS {
             for size_class in SIZE_CLASSES {
                 let (communicator, region) = (CommId::new(comm), RegionId::OUTSIDE);
-                let operation = OperationAtSite::of(operation);
+                let operation = OperationAtSite::from_operation(operation);
                 let key = CallKey { communicator, region, operation, size_class, memory: Memory::Host };
                 slots.push((key.pack(), [round * 7, round * 56, round * 1_000_000, 1, 9, 0]));
             }

@@ -24,7 +24,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// A message of any length as it is sent: its length, then pieces.
-    fn of(bytes: usize) -> Traffic {
+    fn from_bytes(bytes: usize) -> Traffic {
         let length = size_of::<u64>();
         Traffic { messages: 1 + bytes.div_ceil(PIECE) as u64, bytes: (length + bytes) as u64 }
     }
@@ -84,7 +84,7 @@ impl Tree {
         let commands = [RootCommand::BringSums, RootCommand::Written].map(|command| command.encode().len());
         let mut between = Traffic::default();
         for bytes in [summary.len(), commands[0], sums.len(), commands[1]] {
-            between.add(Traffic::of(bytes));
+            between.add(Traffic::from_bytes(bytes));
         }
         let mut of_child = child.traffic;
         of_child.add(between);

@@ -194,7 +194,7 @@ impl Program {
         let [first, second, third] = self.dims;
         let at = [rank / (second * third), rank / third % second, rank % third];
         comms.add(CommId::WORLD, NO_CALL, None, all(), rank);
-        comms.add(CommId::WORLD, NO_CALL, None, Runs::of([run(rank, 1, 1)]), 0);
+        comms.add(CommId::WORLD, NO_CALL, None, Runs::from_runs([run(rank, 1, 1)]), 0);
         let grid = comms.add(CommId::WORLD, CART_CREATE, None, all(), rank);
         self.add_parts(&mut comms, grid, rank, at);
         self.add_halves_and_duplicates(&mut comms, grid, rank);
@@ -210,19 +210,19 @@ impl Program {
         let [first, second, third] = self.dims;
         let plane = second * third;
         let base = rank - at[2];
-        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, third, 1)]), at[2]);
+        comms.add(grid, CART_SUB, Some(base), Runs::from_runs([run(base, third, 1)]), at[2]);
         let base = rank - at[1] * third;
-        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, second, third as i32)]), at[1]);
+        comms.add(grid, CART_SUB, Some(base), Runs::from_runs([run(base, second, third as i32)]), at[1]);
         let base = rank - at[0] * plane;
-        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, first, plane as i32)]), at[0]);
+        comms.add(grid, CART_SUB, Some(base), Runs::from_runs([run(base, first, plane as i32)]), at[0]);
         let base = at[0] * plane;
-        comms.add(grid, CART_SUB, Some(base), Runs::of([run(base, plane, 1)]), rank - base);
-        let rows = Runs::of((0..first).map(|row| run(row * plane + at[1] * third, third, 1)));
+        comms.add(grid, CART_SUB, Some(base), Runs::from_runs([run(base, plane, 1)]), rank - base);
+        let rows = Runs::from_runs((0..first).map(|row| run(row * plane + at[1] * third, third, 1)));
         comms.add(grid, CART_SUB, Some(at[1] * third), rows, at[0] * third + at[2]);
-        let columns = Runs::of([run(at[2], first * second, third as i32)]);
+        let columns = Runs::from_runs([run(at[2], first * second, third as i32)]);
         comms.add(grid, CART_SUB, Some(at[2]), columns, rank / third);
         let base = rank / PER_NODE * PER_NODE;
-        let node = Runs::of([run(base, PER_NODE.min(self.ranks - base), 1)]);
+        let node = Runs::from_runs([run(base, PER_NODE.min(self.ranks - base), 1)]);
         comms.add(CommId::WORLD, SPLIT_TYPE, Some(base), node, rank - base);
     }
 
@@ -236,7 +236,8 @@ impl Program {
                 let is_high = rank - begin >= low;
                 let r = if is_high { low } else { 0 };
                 (begin, size) = (begin + r, if is_high { size - low } else { low });
-                parent = comms.add(parent, SPLIT, Some(r), Runs::of([run(begin, size, 1)]), rank - begin);
+                parent =
+                    comms.add(parent, SPLIT, Some(r), Runs::from_runs([run(begin, size, 1)]), rank - begin);
             } else {
                 let of = if number.is_multiple_of(2) { CommId::WORLD } else { grid };
                 comms.add(of, DUP, None, Runs::first(self.ranks), rank);
@@ -275,7 +276,7 @@ fn calls(rank: u32, communicator: CommId) -> impl Iterator<Item = (SlotKey, [u64
             let key = CallKey {
                 communicator,
                 region: if operation == Operation::Alltoallv { SOLVER } else { RegionId::OUTSIDE },
-                operation: OperationAtSite::of(operation),
+                operation: OperationAtSite::from_operation(operation),
                 size_class: size_class(size),
                 memory: Memory::Host,
             };
@@ -312,7 +313,7 @@ fn sum(program: &Program) -> Result<(Aggregate, Sent)> {
         let end = first.saturating_add(share).min(program.ranks);
         for rank in first..end {
             let (snapshot, tables) = program.tables(rank)?;
-            let aggregate = Aggregate::of(&snapshot, &tables, &RankSet::default());
+            let aggregate = Aggregate::from_snapshot(&snapshot, &tables, &RankSet::default());
             tree.add(Below {
                 ranks: 1,
                 sums: Sums { aggregate, lost: Vec::new() },

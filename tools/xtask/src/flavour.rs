@@ -49,7 +49,7 @@ pub struct Identity {
 
 impl Identity {
     /// Reads the implementation and its version from the first line of `MPI_Get_library_version`.
-    pub fn of(library_version: &str) -> Result<Self> {
+    pub fn from_version(library_version: &str) -> Result<Self> {
         const PRODUCTS: [(&str, &str); 5] = [
             ("open mpi", "openmpi"),
             ("intel(r) mpi", "intelmpi"),
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn named(texts: &[&str]) -> Vec<String> {
-        names(&texts.iter().map(|text| Identity::of(text).unwrap()).collect::<Vec<_>>())
+        names(&texts.iter().map(|text| Identity::from_version(text).unwrap()).collect::<Vec<_>>())
     }
 
     const DEBIAN: &str = "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4, repo rev: v4.1.4";
@@ -168,18 +168,18 @@ mod tests {
         let standard = Identity::of_standard("1.0");
         assert_eq!(standard.family(), Family::Standard);
         assert_eq!(
-            names(&[standard, Identity::of("MPICH Version: 5.0.2").unwrap()]),
+            names(&[standard, Identity::from_version("MPICH Version: 5.0.2").unwrap()]),
             ["mpiabi-1.0", "mpich-5.0"]
         );
     }
 
     #[test]
     fn descendants_of_mpich_have_its_interface() {
-        assert_eq!(Identity::of(DEBIAN).unwrap().family(), Family::OpenMpi);
+        assert_eq!(Identity::from_version(DEBIAN).unwrap().family(), Family::OpenMpi);
         assert_eq!(
-            Identity::of("Intel(R) MPI Library 2021.19 for Linux* OS").unwrap().family(),
+            Identity::from_version("Intel(R) MPI Library 2021.19 for Linux* OS").unwrap().family(),
             Family::Mpich
         );
-        assert!(Identity::of("Some MPI 1.0").is_err());
+        assert!(Identity::from_version("Some MPI 1.0").is_err());
     }
 }

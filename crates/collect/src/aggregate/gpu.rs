@@ -47,7 +47,7 @@ impl Detail {
     }
 
     /// Reduces a name to this level of detail.
-    fn of(self, name: &mut Name) {
+    fn reduce(self, name: &mut Name) {
         match self {
             Detail::All => {}
             Detail::Patterns => *name = without_numbers(name).into(),
@@ -83,7 +83,7 @@ struct Code<N = Name> {
 impl Code {
     fn reduce_to(&mut self, detail: Detail) {
         let Code { kernel, source, launched } = self;
-        [kernel, source, launched].into_iter().for_each(|name| detail.of(name));
+        [kernel, source, launched].into_iter().for_each(|name| detail.reduce(name));
     }
 }
 
@@ -147,7 +147,7 @@ impl Line {
 
     fn reduce_to(&mut self, detail: Detail) {
         self.detail = detail;
-        self.change(|key| detail.of(&mut key.object));
+        self.change(|key| detail.reduce(&mut key.object));
     }
 
     fn change(&mut self, mut change: impl FnMut(&mut Key)) {
@@ -244,7 +244,7 @@ impl GpuSums {
     fn limit_notes(&mut self, detail: Detail) {
         if self.notes_detail == Detail::All && (detail > Detail::All || self.notes.len() > MOST_NOTES) {
             self.notes_detail = Detail::Patterns;
-            self.notes.iter_mut().for_each(|((_, text), _)| Detail::Patterns.of(text));
+            self.notes.iter_mut().for_each(|((_, text), _)| Detail::Patterns.reduce(text));
             self.notes = merge_equal_keys(std::mem::take(&mut self.notes));
         }
         self.notes.truncate(MOST_NOTES);

@@ -237,7 +237,7 @@ impl Join for Traffic {
 impl Aggregate {
     /// Of one rank, from its snapshot and the tables that were made of it, in a run in which the
     /// ranks `absent` report nothing.
-    pub fn of(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Aggregate {
+    pub fn from_snapshot(snapshot: &Snapshot, tables: &RankTables, absent: &RankSet) -> Aggregate {
         let memberships = memberships(snapshot, absent);
         let rank = tables.rank.rank;
         Aggregate::with(tables, &memberships, |membership, row| {
@@ -289,17 +289,17 @@ impl Aggregate {
         let regions = own_regions(rank, tables);
         let cells = own_cells(tables, &numbers, &regions);
         Aggregate {
-            nodes: vec![(tables.rank.host.clone(), Node::of(&tables.rank))],
+            nodes: vec![(tables.rank.host.clone(), Node::from_row(&tables.rank))],
             comms,
             regions,
             wholes: own_wholes(rank, &cells),
-            sites: SiteSums::of(rank, &tables.site_tables, &numbers, &cells),
+            sites: SiteSums::from_tables(rank, &tables.site_tables, &numbers, &cells),
             cells: cells.into_iter().map(|(key, own)| (key, cell(rank, own))).collect(),
             offsets: own_offsets(rank, tables, &numbers),
             outside: own_outside(tables, &numbers),
-            variables: VariableSums::of(&tables.variables),
-            gpu: GpuSums::of(&tables.gpu).without_times_of_nccl(&tables.nccl_times),
-            devices: Devices::of(tables),
+            variables: VariableSums::from_rows(&tables.variables),
+            gpu: GpuSums::from_parts(&tables.gpu).without_times_of_nccl(&tables.nccl_times),
+            devices: Devices::from_tables(tables),
         }
     }
 
@@ -451,7 +451,7 @@ fn own_cells(
 }
 
 fn cell(rank: u32, own: Own) -> Cell {
-    Cell { ranks: 1, sums: own.sums, time: Spread::of(rank, own.time_ns) }
+    Cell { ranks: 1, sums: own.sums, time: Spread::from_value(rank, own.time_ns) }
 }
 
 fn own_wholes(rank: u32, cells: &[(CellKey, Own)]) -> Vec<((u32, u32), Whole)> {
@@ -483,9 +483,9 @@ fn own_wholes(rank: u32, cells: &[(CellKey, Own)]) -> Vec<((u32, u32), Whole)> {
     sums.extend(everything.map(|sum| ((ALL, ALL), sum)));
     let whole = |own: Own| Whole {
         ranks: 1,
-        calls: Spread::of(rank, own.sums.calls),
-        bytes: Spread::of(rank, own.sums.bytes),
-        time: Spread::of(rank, own.time_ns),
+        calls: Spread::from_value(rank, own.sums.calls),
+        bytes: Spread::from_value(rank, own.sums.bytes),
+        time: Spread::from_value(rank, own.time_ns),
     };
     let mut wholes: Vec<_> = sums.into_iter().map(|(key, own)| (key, whole(own))).collect();
     wholes.sort_unstable_by_key(|&(key, _)| key);

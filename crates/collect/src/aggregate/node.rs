@@ -64,10 +64,10 @@ impl Join for Node {
 }
 
 impl Cores {
-    fn of(row: &RankRow) -> Self {
+    fn from_row(row: &RankRow) -> Self {
         Cores {
             cpu_ns: row.cpu_s().map(|cpu_s| Seconds(cpu_s).to_ns().into()),
-            wait: row.cpu_wait_s.map(|wait_s| Spread::of(row.rank, wait_s.to_ns())),
+            wait: row.cpu_wait_s.map(|wait_s| Spread::from_value(row.rank, wait_s.to_ns())),
             allowed: row.cpus_allowed.clone(),
             online: row.node_cpus,
             quota: row.cpu_quota.map(|cores| (cores * 1e3).round() as u64),
@@ -77,8 +77,8 @@ impl Cores {
 
 impl Node {
     /// Of one rank.
-    pub fn of(row: &RankRow) -> Self {
-        let of_rank = |time_s: Seconds| Spread::of(row.rank, time_s.to_ns());
+    pub fn from_row(row: &RankRow) -> Self {
+        let of_rank = |time_s: Seconds| Spread::from_value(row.rank, time_s.to_ns());
         let useful_s = outside_of_mpi(row.wall_s, row.mpi_s, row.threads());
         Node {
             ranks: Ranks::one(row.rank),
@@ -89,7 +89,7 @@ impl Node {
             threads: row.mpi_threads.map(u64::from),
             thread_ns: row.mpi_thread_s.map(Seconds::to_ns),
             profiler_ns: row.profiler_s.to_ns().into(),
-            cores: Cores::of(row),
+            cores: Cores::from_row(row),
         }
     }
 
@@ -145,8 +145,8 @@ pub fn node_rows<'r>(ranks: impl IntoIterator<Item = &'r RankRow>) -> Vec<NodeRo
     let mut nodes: Vec<(String, Node)> = Vec::new();
     for row in ranks {
         match nodes.binary_search_by(|(host, _)| host.as_str().cmp(&row.host)) {
-            Ok(at) => nodes[at].1.join(Node::of(row)),
-            Err(at) => nodes.insert(at, (row.host.clone(), Node::of(row))),
+            Ok(at) => nodes[at].1.join(Node::from_row(row)),
+            Err(at) => nodes.insert(at, (row.host.clone(), Node::from_row(row))),
         }
     }
     nodes.iter().map(|(host, node)| node.row(host)).collect()

@@ -56,9 +56,9 @@ pub fn own_regions(rank: u32, tables: &RankTables) -> Vec<(String, Region)> {
         let entered = Entered {
             ranks: 1,
             entries: row.entries,
-            wall: Spread::of(rank, row.wall_s.to_ns()),
+            wall: Spread::from_value(rank, row.wall_s.to_ns()),
             mpi_ns: row.mpi_s.to_ns().into(),
-            useful: Spread::of(rank, useful_s.to_ns()),
+            useful: Spread::from_value(rank, useful_s.to_ns()),
             outside_ns: Seconds(useful_s.0 * threads).to_ns().into(),
             threads: row.mpi_threads.map(|threads| threads.max(1).into()),
             thread_ns: row.mpi_thread_s.map(Seconds::to_ns),

@@ -66,7 +66,7 @@ impl Join for RankSums {
 
 impl SiteSums {
     /// Of one rank, with the numbers of its communicators, and its rows of `totals.csv`.
-    pub(super) fn of(
+    pub(super) fn from_tables(
         rank: u32,
         tables: &SiteTables,
         numbers: &HashMap<String, u32>,
@@ -84,8 +84,11 @@ impl SiteSums {
             Some(((key.site?, key.operation), sums))
         };
         let of_sites = merge_equal_keys(cells.iter().filter_map(at_site).collect());
-        let sum =
-            |RankSums { calls, time_ns }| OverRanks { ranks: 1, calls, time: Spread::of(rank, time_ns) };
+        let sum = |RankSums { calls, time_ns }| OverRanks {
+            ranks: 1,
+            calls,
+            time: Spread::from_value(rank, time_ns),
+        };
         SiteSums {
             sites: tables.sites.iter().map(|row| (row.site, row.clone())).collect(),
             stacks: tables.stacks.iter().map(|row| (row.path, row.sites.clone())).collect(),
@@ -213,7 +216,7 @@ mod tests {
         let site = |number| (id(number), SiteRow::unresolved(id(number), "/app", "", "", number));
         let (first, last) = (id(numbers.start), id(numbers.end - 1));
         let path = PathId::new([first, last]);
-        let sum = OverRanks { ranks: 1, calls: 1, time: Spread::of(0, 1) };
+        let sum = OverRanks { ranks: 1, calls: 1, time: Spread::from_value(0, 1) };
         SiteSums {
             sites: numbers.map(site).collect(),
             stacks: BTreeMap::from([(path, format!("{first} {last}"))]),

@@ -23,7 +23,7 @@ pub struct Spread {
 
 impl Spread {
     /// Of one rank.
-    pub fn of(rank: u32, number: u64) -> Self {
+    pub fn from_value(rank: u32, number: u64) -> Self {
         let wide = u128::from(number);
         Spread { sum: wide, squares: wide * wide, min: number, min_rank: rank, max: number, max_rank: rank }
     }

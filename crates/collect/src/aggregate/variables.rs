@@ -49,7 +49,7 @@ impl Join for OverRanks {
 
 impl VariableSums {
     /// Of one rank.
-    pub(super) fn of(rows: &[VariableRow]) -> VariableSums {
+    pub(super) fn from_rows(rows: &[VariableRow]) -> VariableSums {
         let row = |row: &VariableRow| {
             let own = row.delta.unwrap_or(row.value);
             let sums = OverRanks {
@@ -137,7 +137,7 @@ mod tests {
     fn ranks_add_up_in_any_order() {
         let of = |rank: u32| {
             let grown = f64::from(rank * rank) + 1.0;
-            VariableSums::of(&[
+            VariableSums::from_rows(&[
                 row(rank, "sent", Some(grown), [grown + 100.0; 3]),
                 row(rank, "queued", None, [2.0, f64::from(rank), 9.0]),
             ])
@@ -175,9 +175,9 @@ mod tests {
     #[test]
     fn the_first_names_are_kept_where_there_are_too_many() {
         let rows = (0..MOST_ROWS + 1).map(|number| row(0, &format!("{number:06}"), Some(1.0), [1.0; 3]));
-        let mut sums = VariableSums::of(&rows.collect::<Vec<_>>());
+        let mut sums = VariableSums::from_rows(&rows.collect::<Vec<_>>());
         assert!(sums.note().is_some());
-        sums.merge(VariableSums::of(&[
+        sums.merge(VariableSums::from_rows(&[
             row(1, "a", Some(1.0), [1.0; 3]),
             row(1, "000000", Some(2.0), [2.0; 3]),
         ]));

@@ -37,7 +37,7 @@ impl Exports {
     /// Fills in the owner of a row, if it is known. If several allocations match, only what they
     /// have in common is used.
     fn fill(&self, row: &mut GpuRow, import: &Import) -> bool {
-        let all = self.0.of(&import.handle);
+        let all = self.0.find(&import.handle);
         if all.is_empty() {
             return false;
         }

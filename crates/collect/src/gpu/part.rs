@@ -97,7 +97,7 @@ pub struct Import {
 
 /// The rows of a rank, with those of one kernel, line and object in one.
 pub fn parts(file: &GpuFile, rank: u32) -> Vec<GpuPart> {
-    let entries = EntriesById::of(file);
+    let entries = EntriesById::from_file(file);
     let mut rows: Vec<(GpuRow, Option<Import>)> = Vec::new();
     let mut places = HashMap::new();
     let mut others = Vec::new();
@@ -188,7 +188,7 @@ struct EntriesById<'f> {
 }
 
 impl<'f> EntriesById<'f> {
-    fn of(file: &'f GpuFile) -> Self {
+    fn from_file(file: &'f GpuFile) -> Self {
         let mut entries = EntriesById {
             warps: 1,
             intervals: 1,

@@ -29,20 +29,20 @@ fn named(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(&str, &str)]) -> Option<String> {
+    fn job(pairs: &[(&str, &str)]) -> Option<String> {
         named(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| (*value).to_owned()))
     }
 
     #[test]
     fn jobs_are_named_as_their_systems_name_them() {
-        assert_eq!(of(&[]), None);
-        assert_eq!(of(&[("SLURM_JOB_ID", "61")]).unwrap(), "Slurm 61");
-        assert_eq!(of(&[("SLURM_JOB_ID", "61"), ("SLURM_STEP_ID", "2")]).unwrap(), "Slurm 61.2");
+        assert_eq!(job(&[]), None);
+        assert_eq!(job(&[("SLURM_JOB_ID", "61")]).unwrap(), "Slurm 61");
+        assert_eq!(job(&[("SLURM_JOB_ID", "61"), ("SLURM_STEP_ID", "2")]).unwrap(), "Slurm 61.2");
         let array = [("SLURM_JOB_ID", "63"), ("SLURM_ARRAY_JOB_ID", "61"), ("SLURM_ARRAY_TASK_ID", "4")];
-        assert_eq!(of(&array).unwrap(), "Slurm 61_4");
-        assert_eq!(of(&[("PBS_JOBID", "61.server")]).unwrap(), "PBS 61.server");
-        assert_eq!(of(&[("LSB_JOBID", "61"), ("LSB_JOBINDEX", "0")]).unwrap(), "LSF 61");
-        assert_eq!(of(&[("LSB_JOBID", "61"), ("LSB_JOBINDEX", "3")]).unwrap(), "LSF 61[3]");
-        assert_eq!(of(&[("PBS_JOBID", "")]), None);
+        assert_eq!(job(&array).unwrap(), "Slurm 61_4");
+        assert_eq!(job(&[("PBS_JOBID", "61.server")]).unwrap(), "PBS 61.server");
+        assert_eq!(job(&[("LSB_JOBID", "61"), ("LSB_JOBINDEX", "0")]).unwrap(), "LSF 61");
+        assert_eq!(job(&[("LSB_JOBID", "61"), ("LSB_JOBINDEX", "3")]).unwrap(), "LSF 61[3]");
+        assert_eq!(job(&[("PBS_JOBID", "")]), None);
     }
 }

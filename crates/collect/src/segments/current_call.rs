@@ -57,7 +57,7 @@ pub fn of_snapshot(
         call: active.call,
         comm: active.communicator.and_then(|id| Some((id, names.get(id.index())?.clone()))),
         number: number_of(snapshot, active),
-        with: active.awaited.map(|awaited| With::of(snapshot, active.communicator, awaited)),
+        with: active.awaited.map(|awaited| With::from_awaited(snapshot, active.communicator, awaited)),
         since: active.since,
         for_s: clock.since(active.since),
         place: place(active),

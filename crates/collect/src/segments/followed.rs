@@ -177,7 +177,7 @@ impl Followed {
         let words = Mapped::new(&file, HEADER_BYTES, false)?;
         let header: Vec<u64> = words.words()[..HEADER_BYTES / 8].iter().map(now).collect();
         let (log, _) = Snapshot::read_header(header.as_slice())?;
-        let clock = Clock::of(&log);
+        let clock = Clock::from_process(&log);
         Ok(Followed {
             file,
             words,
@@ -260,7 +260,7 @@ impl Followed {
         self.is_off = !header(offset_of!(Header, switches)).is_multiple_of(2);
         let end_ticks = Ticks::new(header(offset_of!(Header, end_ticks)));
         let end = header(offset_of!(Header, used)).min(header(offset_of!(Header, shared)));
-        self.clock = if self.has_arrived { self.clock.at(end_ticks) } else { Clock::of(&self.log) };
+        self.clock = if self.has_arrived { self.clock.at(end_ticks) } else { Clock::from_process(&self.log) };
         self.find_chunks(end)?;
         let mut found = SetAside::default();
         for (index, chunk) in self.chunks.iter_mut().enumerate() {
@@ -282,7 +282,7 @@ impl Followed {
         }
         self.check()?;
         self.variables.clear();
-        self.variables.extend(found.variables.iter().filter_map(VariableReading::of));
+        self.variables.extend(found.variables.iter().filter_map(VariableReading::from_words));
         if !has_ended && !self.has_arrived {
             found.active.iter().for_each(|words| self.add_active(&words[VALUES..]));
         }
@@ -399,7 +399,7 @@ impl Followed {
 }
 
 impl VariableReading {
-    fn of(words: &SlotWords) -> Option<VariableReading> {
+    fn from_words(words: &SlotWords) -> Option<VariableReading> {
         let Some(Meaning::Variable(variable, region)) = SlotKey(words[offset_of!(Slot, key) / 8]).meaning()
         else {
             return None;
@@ -412,7 +412,7 @@ impl VariableReading {
             value: real(variable::VALUE)?,
             delta: real(variable::DELTA)?,
             requested_value: real(variable::REQUESTED_VALUE)?,
-            last: variable::Last::of(values[variable::LAST]),
+            last: variable::Last::from_bits(values[variable::LAST]),
         })
     }
 }

@@ -49,7 +49,7 @@ pub struct Clock {
 
 impl Clock {
     /// Looks at the clocks of this process, which are those of the other.
-    pub fn of(process: &Snapshot) -> Clock {
+    pub fn from_process(process: &Snapshot) -> Clock {
         let monotonic_ns = monotonic_ns();
         if !process.ticks_are_tsc {
             return Clock { ticks: Ticks::new(monotonic_ns), seconds_per_tick: 1e-9 };

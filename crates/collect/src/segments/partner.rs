@@ -73,7 +73,7 @@ pub enum First {
 }
 
 impl Partner {
-    fn of(snapshot: &Snapshot, communicator: Option<CommId>, peer: Peer) -> Partner {
+    fn from_peer(snapshot: &Snapshot, communicator: Option<CommId>, peer: Peer) -> Partner {
         match peer {
             Peer::Any => Partner::Any,
             Peer::Nobody => Partner::Nobody,
@@ -107,8 +107,8 @@ impl Partner {
 
 impl With {
     /// From the segment of a process.
-    pub fn of(snapshot: &Snapshot, communicator: Option<CommId>, awaited: Awaited) -> With {
-        let partner = |peer| Partner::of(snapshot, communicator, peer);
+    pub fn from_awaited(snapshot: &Snapshot, communicator: Option<CommId>, awaited: Awaited) -> With {
+        let partner = |peer| Partner::from_peer(snapshot, communicator, peer);
         match awaited {
             Awaited::Message(MessageEnd::Sent, peer, tag) => With::To(partner(peer), tag),
             Awaited::Message(MessageEnd::Received, peer, tag) => {

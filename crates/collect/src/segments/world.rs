@@ -37,7 +37,7 @@ pub fn worlds(mut segments: Vec<Segment>) -> Vec<WorldSegments> {
 
 impl WorldSegments {
     /// Of segments that are known to be of one world, one per rank.
-    pub fn of(segments: impl IntoIterator<Item = Segment>) -> WorldSegments {
+    pub fn from_segments(segments: impl IntoIterator<Item = Segment>) -> WorldSegments {
         WorldSegments {
             by_rank: segments.into_iter().map(|segment| (segment.header.world_rank, segment)).collect(),
         }

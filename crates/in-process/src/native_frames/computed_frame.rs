@@ -95,7 +95,12 @@ enum Step {
 impl Caller {
     /// How the rules of an entry lead to the caller from `address`; on other machines than x86-64
     /// always by registers.
-    pub(crate) fn of(entry: &Entry, section: &Section, bases: &BaseAddresses, address: u64) -> Caller {
+    pub(crate) fn from_entry(
+        entry: &Entry,
+        section: &Section,
+        bases: &BaseAddresses,
+        address: u64,
+    ) -> Caller {
         if !cfg!(target_arch = "x86_64") {
             return Caller::ByRegisters;
         }
@@ -104,7 +109,7 @@ impl Caller {
         let Ok(row) = entry.unwind_info_for_address(section, bases, &mut context, address) else {
             return Caller::ByRegisters;
         };
-        let steps = |expression: &UnwindExpression<usize>| Steps::of(expression, entry, section);
+        let steps = |expression: &UnwindExpression<usize>| Steps::from_expression(expression, entry, section);
         let is_computed = |register| {
             matches!(row.register(register), RegisterRule::Expression(_) | RegisterRule::ValExpression(_))
         };
@@ -150,15 +155,15 @@ impl ComputedFrame {
     /// that it takes.
     pub fn caller(&self, own: Registers, mut read: impl FnMut(u64) -> Option<u64>) -> Option<Registers> {
         // What is computed of other registers begins with the caller's stack pointer.
-        let stack = self.stack.of(own, own.stack, own.stack, &mut read)?;
-        let frame = self.frame.of(own, stack, own.frame, &mut read)?;
-        let address = self.address.of(own, stack, own.address, &mut read)?;
+        let stack = self.stack.compute(own, own.stack, own.stack, &mut read)?;
+        let frame = self.frame.compute(own, stack, own.frame, &mut read)?;
+        let address = self.address.compute(own, stack, own.address, &mut read)?;
         Some(Registers { address, stack, frame })
     }
 }
 
 impl Value {
-    fn of(
+    fn compute(
         &self,
         own: Registers,
         stack: u64,
@@ -187,7 +192,11 @@ impl Steps {
     }
 
     /// `None` for a computation that is not known here.
-    fn of(expression: &UnwindExpression<usize>, entry: &Entry, section: &Section) -> Option<Steps> {
+    fn from_expression(
+        expression: &UnwindExpression<usize>,
+        entry: &Entry,
+        section: &Section,
+    ) -> Option<Steps> {
         let mut operations = expression.get(section).ok()?.operations(entry.cie().encoding());
         let mut steps = Steps { steps: [Step::Load; MOST_STEPS], count: 0 };
         while let Some(operation) = operations.next().ok()? {

@@ -87,7 +87,7 @@ impl<'t> IndexedTables<'t> {
         let section = eh_frame(self.frames.bytes);
         let row = section.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
         // Of an address without rules of its own the table has those before.
-        row.contains(address).then(|| match Caller::of(&row, &section, &bases, address) {
+        row.contains(address).then(|| match Caller::from_entry(&row, &section, &bases, address) {
             Caller::Computed(frame) => Rules::Computed(frame),
             Caller::Unknown => Rules::Refused,
             Caller::ByRegisters if jumps_back(&row, &section, &bases) => Rules::Refused,

@@ -208,7 +208,7 @@ const UTF8_BYTES: u64 = 16;
 
 impl Layout {
     /// The layout of Python 3 with this minor version; `runtime` is where its `_PyRuntime` is.
-    pub fn of(minor: u32, runtime: u64, memory: &mut Memory) -> Option<Layout> {
+    pub fn for_version(minor: u32, runtime: u64, memory: &mut Memory) -> Option<Layout> {
         if let Some((_, layout)) = KNOWN.iter().find(|(it, _)| *it == minor) {
             return Some(*layout);
         }

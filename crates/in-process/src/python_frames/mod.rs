@@ -78,11 +78,11 @@ impl Python {
     pub fn find() -> Option<Result<Python, Unsupported>> {
         let library = process::library()?;
         let (version, code_address) = process::version(library)?;
-        let found = Python::of(library, &version);
+        let found = Python::from_library(library, &version);
         Some(found.ok_or(Unsupported { version, code_address }))
     }
 
-    fn of(library: *mut c_void, version: &str) -> Option<Python> {
+    fn from_library(library: *mut c_void, version: &str) -> Option<Python> {
         let address = |name| process::symbol(library, name).map(|it| it.addr() as u64);
         let thread_state = process::symbol(library, c"PyGILState_GetThisThreadState")?;
         let runtime = address(c"_PyRuntime")?;
@@ -90,7 +90,7 @@ impl Python {
             // SAFETY: the function has this type in each version.
             thread_state: unsafe { std::mem::transmute::<*mut c_void, ThreadState>(thread_state) },
             types: [address(c"PyCode_Type")?, address(c"PyUnicode_Type")?],
-            layout: Layout::of(process::minor(version)?, runtime, &mut Memory::default())?,
+            layout: Layout::for_version(process::minor(version)?, runtime, &mut Memory::default())?,
         })
     }
 

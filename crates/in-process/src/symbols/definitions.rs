@@ -71,7 +71,7 @@ impl Wanted<'_> {
 
     /// Returns whether an object may define it; true if it has no table that can be read.
     fn may_be_in(&self, object: LoadedObject) -> bool {
-        let tables = Tables::of(object);
+        let tables = Tables::from_object(object);
         let answer = match tables.gnu_hash {
             Some(_) => self.may_be_in_gnu(&tables),
             None => self.is_in_sysv(&tables),
@@ -150,7 +150,7 @@ impl Wanted<'_> {
 
     /// The function's address in an object that defines it.
     fn function_in(&self, object: LoadedObject) -> Option<Address> {
-        let tables = Tables::of(object);
+        let tables = Tables::from_object(object);
         let is_it = |symbol: u32| Some(self.is(&tables, symbol)? && tables.is_default(symbol)?);
         let symbol = match tables.gnu_hash {
             Some(_) => self.find_in_gnu(&tables, is_it),
@@ -187,7 +187,7 @@ struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    fn of(object: LoadedObject<'a>) -> Tables<'a> {
+    fn from_object(object: LoadedObject<'a>) -> Tables<'a> {
         let mut tables =
             Tables { object, gnu_hash: None, sysv_hash: None, symbols: None, strings: None, versions: None };
         let entries = object.headers().iter().find(|header| header.p_type == libc::PT_DYNAMIC);
@@ -333,7 +333,7 @@ mod tests {
         ] {
             for wanted in [name, NONE_HAS_THIS].map(Wanted::new) {
                 let answers = look(begin, |object| {
-                    let tables = Tables::of(object);
+                    let tables = Tables::from_object(object);
                     (wanted.may_be_in_gnu(&tables), wanted.is_in_sysv(&tables))
                 });
                 for answer in answers {

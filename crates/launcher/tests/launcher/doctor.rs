@@ -15,7 +15,7 @@ fn line<'a>(said: &'a str, check: &str) -> (&'a str, &'a str) {
 
 #[test]
 fn nothing_fails_where_all_is_there_and_the_program_does_not_run() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     installed.library("libmpi.so.40", "int MPI_Init() { return 0; }", &[]);
     let (source, library) = ("int MPI_Init(); int main() { return 77 + MPI_Init(); }", "-l:libmpi.so.40");
     let folder = installed.file("x", "", 0o644);
@@ -43,7 +43,7 @@ fn nothing_fails_where_all_is_there_and_the_program_does_not_run() {
 
 #[test]
 fn what_keeps_a_program_from_being_profiled_is_a_line_with_what_to_do() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let whole = installed.program("whole", "int main() { return 0; }", &["-static"]);
     let job = installed.file("job.sh", script("mpirun -n 2 ./app"), 0o755);
     let app = installed.file("app.sh", script("exec ./app"), 0o755);
@@ -73,7 +73,7 @@ fn what_keeps_a_program_from_being_profiled_is_a_line_with_what_to_do() {
 
 #[test]
 fn a_program_with_a_static_mpi_fails_the_check_of_its_mpi() {
-    let installed = Installation::of(&[MPICH]);
+    let installed = Installation::with_flavours(&[MPICH]);
     let source = "int PMPI_Init(void) { return 0; } int main(void) { return PMPI_Init(); }";
     let app = installed.program("app", source, &[]);
     let run = installed.mpisee(&["doctor", &app]).variable("PMI_RANK", "0").run();
@@ -84,7 +84,7 @@ fn a_program_with_a_static_mpi_fails_the_check_of_its_mpi() {
 
 #[test]
 fn a_script_is_checked_with_its_interpreter_and_only_python_is_asked() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let doctor = |program: &str| installed.mpisee(&["doctor", program]).run().stdout;
     let broken = installed.file("broken.sh", "#!/nowhere/sh\n", 0o755);
     assert!(line(&doctor(&broken), "program").1.contains("broken.sh, a script"));
@@ -107,7 +107,7 @@ fn a_script_is_checked_with_its_interpreter_and_only_python_is_asked() {
 
 #[test]
 fn a_program_that_would_not_start_says_why() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     installed.library("libgone.so.1", "int gone() { return 0; }", &[]);
     let folder = installed.file("x", "", 0o644);
     let folder = format!("-L{}", folder.strip_suffix("/x").unwrap());
@@ -129,18 +129,18 @@ fn a_library_that_cannot_be_preloaded_is_found_without_running_anything() {
     let said = installed.mpisee(&["doctor", "env"]).run().stdout;
     assert_eq!(line(&said, "preload").0, "FAILS", "{said}");
     assert!(line(&said, "preload").1.ends_with("To do: install mpisee in another folder"), "{said}");
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     installed.file("lib/mpisee/openmpi-4.1/libmpisee.so", "no library", 0o644);
     let said = installed.mpisee(&["doctor", "env"]).run().stdout;
     let (outcome, why) = line(&said, "preload");
     assert!(outcome == "FAILS" && why.contains("libmpisee.so"), "{said}");
-    let said = Installation::of(&[]).mpisee(&["doctor"]).run().stdout;
+    let said = Installation::with_flavours(&[]).mpisee(&["doctor"]).run().stdout;
     assert_eq!(line(&said, "install").0, "FAILS", "{said}");
 }
 
 #[test]
 fn folders_and_limits_that_harm_are_named() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let said = installed.mpisee(&["doctor", "--segments", "/nowhere/at/all", "env"]).run().stdout;
     assert_eq!(line(&said, "segments").0, "note", "there is a profile all the same: {said}");
     let said = installed.mpisee(&["doctor", "env"]).variable("MPISEE_SEGMENTS", "here").run().stdout;

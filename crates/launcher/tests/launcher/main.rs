@@ -13,7 +13,7 @@ use support::{Installation, MPICH, OPEN_MPI, script};
 
 #[test]
 fn the_profiler_is_preloaded_before_what_was_there() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let run = installed.mpisee(&["env"]).run();
     assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(OPEN_MPI)));
     assert_eq!(run.stderr, "");
@@ -25,14 +25,14 @@ fn the_profiler_is_preloaded_before_what_was_there() {
 
 #[test]
 fn the_profiler_is_loaded_into_the_program() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let run = installed.mpisee(&["cat", "/proc/self/maps"]).run();
     assert!(run.stdout.contains(&installed.profiler(OPEN_MPI)), "{run:?}");
 }
 
 #[test]
 fn options_become_variables_and_win_over_inherited_ones() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let run = installed
         .mpisee(&["--output", "here/a.mpisee", "--record", "off", "env"])
         .variable("MPISEE_OUTPUT", "there")
@@ -63,7 +63,7 @@ fn driver(installed: &Installation, devices: u32) -> String {
 
 #[test]
 fn kernels_are_traced_where_all_that_is_needed_is_there() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let tracer = installed.file("lib/mpisee/gpu/libmpisee_gpu.so", "", 0o644);
     installed.file("lib/mpisee/gpu/patches.fatbin", "", 0o644);
     let sanitizer = installed.file("cuda/compute-sanitizer/libsanitizer-public.so", "", 0o644);
@@ -94,7 +94,7 @@ fn kernels_are_traced_where_all_that_is_needed_is_there() {
 
 #[test]
 fn without_a_gpu_one_sentence_is_said_and_the_rest_is_profiled() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let said = |run: &support::Outcome, why: &str| {
         assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(OPEN_MPI)), "{run:?}");
         assert_eq!(run.variable("MPISEE_GPU").as_deref(), Some("off"));
@@ -131,7 +131,8 @@ fn without_a_gpu_one_sentence_is_said_and_the_rest_is_profiled() {
 
 #[test]
 fn a_bad_value_is_refused_before_the_program_starts() {
-    let run = Installation::of(&[OPEN_MPI]).mpisee(&["--clock", "sundial", "echo", "started"]).run();
+    let run =
+        Installation::with_flavours(&[OPEN_MPI]).mpisee(&["--clock", "sundial", "echo", "started"]).run();
     assert_eq!(run.status.code(), Some(2));
     assert_eq!(run.stdout, "");
     assert!(run.stderr.contains("'sundial' for '--clock <auto|monotonic>': is neither auto nor"), "{run:?}");
@@ -139,7 +140,7 @@ fn a_bad_value_is_refused_before_the_program_starts() {
 
 #[test]
 fn arguments_and_input_arrive_unchanged() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let run = installed.mpisee(&["printf", "<%s>", "--output", "a b", "", "--", "-h"]).run();
     assert_eq!(run.stdout, "<--output><a b><><--><-h>");
     let run = installed.mpisee(&["cat"]).input("from standard input").run();
@@ -148,32 +149,34 @@ fn arguments_and_input_arrive_unchanged() {
 
 #[test]
 fn the_program_keeps_the_name_it_was_called_by() {
-    let run = Installation::of(&[OPEN_MPI]).mpisee(&["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"]).run();
+    let run = Installation::with_flavours(&[OPEN_MPI])
+        .mpisee(&["sh", "-c", "tr '\\0' ' ' < /proc/$$/cmdline"])
+        .run();
     assert!(run.stdout.starts_with("sh -c "), "{run:?}");
 }
 
 #[test]
 fn the_exit_code_is_the_programs() {
-    let run = Installation::of(&[OPEN_MPI]).mpisee(&["sh", "-c", "exit 42"]).run();
+    let run = Installation::with_flavours(&[OPEN_MPI]).mpisee(&["sh", "-c", "exit 42"]).run();
     assert_eq!(run.status.code(), Some(42));
 }
 
 #[test]
 fn the_program_is_the_same_process_and_dies_of_its_own_signal() {
-    let run = Installation::of(&[OPEN_MPI]).mpisee(&["sh", "-c", "echo $$; kill -TERM $$"]).run();
+    let run = Installation::with_flavours(&[OPEN_MPI]).mpisee(&["sh", "-c", "echo $$; kill -TERM $$"]).run();
     assert_eq!(run.stdout.trim(), run.pid.to_string());
     assert_eq!(run.status.signal(), Some(15));
 }
 
 #[test]
 fn the_program_is_not_deaf_to_a_closed_pipe() {
-    let run = Installation::of(&[OPEN_MPI]).mpisee(&["grep", "SigIgn", "/proc/self/status"]).run();
+    let run = Installation::with_flavours(&[OPEN_MPI]).mpisee(&["grep", "SigIgn", "/proc/self/status"]).run();
     assert!(!ignores_sigpipe(&run.stdout), "{run:?}");
 }
 
 #[test]
 fn a_closed_pipe_that_was_ignored_stays_so() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let run = installed.mpisee_after("trap '' PIPE", &["grep", "SigIgn", "/proc/self/status"]).run();
     assert!(ignores_sigpipe(&run.stdout), "{run:?}");
 }
@@ -186,7 +189,7 @@ fn ignores_sigpipe(status: &str) -> bool {
 
 #[test]
 fn a_program_that_is_not_there_ends_as_in_a_shell() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     for (program, message) in [
         ("no-such-program", "there is no program no-such-program in PATH; one in the working directory is"),
         ("./no-such-program", "there is no program ./no-such-program\n"),
@@ -204,7 +207,7 @@ fn a_program_that_is_not_there_ends_as_in_a_shell() {
 
 #[test]
 fn a_program_in_the_working_directory_is_found_where_the_launcher_finds_it() {
-    let installed = Installation::of(&[OPEN_MPI, MPICH]);
+    let installed = Installation::with_flavours(&[OPEN_MPI, MPICH]);
     let own = installed.file("here/own-program", script("echo here"), 0o755);
     let other = installed.file("path/own-program", script("echo path"), 0o755);
     let [here, path] = [&own, &other].map(|file| Path::new(file).parent().unwrap().display().to_string());
@@ -219,7 +222,7 @@ fn a_program_in_the_working_directory_is_found_where_the_launcher_finds_it() {
 
 #[test]
 fn an_output_may_have_any_bytes() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     // The test reads text.
     let print = "printf %s \"$MPISEE_OUTPUT\" | od -An -c -v | tr -d ' \\n'";
     let commands = "set -- -q -o \"$(printf 'caf\\351')\" \"$@\"";
@@ -229,7 +232,7 @@ fn an_output_may_have_any_bytes() {
 
 #[test]
 fn program_that_cannot_be_executed_exits_as_in_a_shell() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let data = installed.file("data.txt", "text", 0o644);
     let run = installed.mpisee(&[&data]).run();
     assert_eq!(run.status.code(), Some(126));
@@ -245,14 +248,14 @@ fn program_that_cannot_be_executed_exits_as_in_a_shell() {
 
 #[test]
 fn an_unknown_flavour_is_an_error_that_lists_the_known() {
-    let run = Installation::of(&[MPICH, OPEN_MPI]).mpisee(&["--flavour", "mpich-9", "env"]).run();
+    let run = Installation::with_flavours(&[MPICH, OPEN_MPI]).mpisee(&["--flavour", "mpich-9", "env"]).run();
     assert_eq!((run.status.code(), run.stdout.as_str()), (Some(2), ""));
     assert_eq!(run.stderr, "mpisee: there is no flavour mpich-9: installed are mpich-4.0, openmpi-4.1\n");
 }
 
 #[test]
 fn a_flavour_can_be_demanded() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     for flavour in [MPICH, OPEN_MPI] {
         let run = installed.mpisee(&["--flavour", flavour.name, "env"]).run();
         assert_eq!(run.variable("LD_PRELOAD"), Some(installed.profiler(flavour)));
@@ -261,7 +264,7 @@ fn a_flavour_can_be_demanded() {
 
 #[test]
 fn mpi_linked_through_another_library_decides() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let mpi = installed.library("libmpi.so.40", "int MPI_Init(void) { return 0; }", &[]);
     let solver = installed.library(
         "libsolver.so",
@@ -276,7 +279,7 @@ fn mpi_linked_through_another_library_decides() {
     let run = installed.mpisee(&[&program]).variable("PMI_RANK", "0").run();
     assert_eq!((run.stdout.trim(), run.stderr.as_str()), (installed.profiler(OPEN_MPI).as_str(), ""));
 
-    let only_mpich = Installation::of(&[MPICH]);
+    let only_mpich = Installation::with_flavours(&[MPICH]);
     let run = only_mpich.mpisee(&[&program]).variable("LD_PRELOAD", "").run();
     assert_eq!(run.stdout, "\n");
     let message = format!(
@@ -287,7 +290,7 @@ fn mpi_linked_through_another_library_decides() {
 
 #[test]
 fn a_runtime_that_insists_on_being_first_is_arranged_with() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let print = "#include <stdio.h>\n#include <stdlib.h>\nint checks(void);\n\
                  int main(void) { const char *options = getenv(\"ASAN_OPTIONS\");\n\
                  printf(\"%s %s\\n\", getenv(\"LD_PRELOAD\"), options ? options : \"\"); return checks(); }";
@@ -307,7 +310,7 @@ fn a_runtime_that_insists_on_being_first_is_arranged_with() {
 
 #[test]
 fn a_static_program_is_said_to_be_one() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let program = installed.program("app", "int main(void) { return 7; }", &["-static"]);
     let run = installed.mpisee(&[&program]).run();
     assert_eq!(run.status.code(), Some(7));
@@ -316,7 +319,7 @@ fn a_static_program_is_said_to_be_one() {
 
 #[test]
 fn a_script_that_calls_the_launcher_is_told_where_mpisee_goes() {
-    let installed = Installation::of(&[OPEN_MPI, MPICH]);
+    let installed = Installation::with_flavours(&[OPEN_MPI, MPICH]);
     let script = installed.file("job.sh", script("env\n: mpirun -n 4 ./app"), 0o755);
     let run = installed.mpisee(&[&script]).run();
     let said = format!(
@@ -331,7 +334,7 @@ fn a_script_that_calls_the_launcher_is_told_where_mpisee_goes() {
 
 #[test]
 fn the_launcher_of_the_mpi_decides_for_a_script() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let script = installed.file("app.sh", script("env"), 0o755);
     for (name, flavour) in [("OMPI_COMM_WORLD_SIZE", OPEN_MPI), ("PMI_RANK", MPICH)] {
         let run = installed.mpisee(&[&script]).variable(name, "0").run();
@@ -342,7 +345,7 @@ fn the_launcher_of_the_mpi_decides_for_a_script() {
 
 #[test]
 fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let script = installed.file("app.sh", script("env"), 0o755);
     let run = installed.mpisee(&[&script]).run();
     assert_eq!(run.variable("LD_PRELOAD"), None);
@@ -363,7 +366,7 @@ fn undecided_program_runs_unprofiled_and_rank_0_says_how_to_decide() {
 
 #[test]
 fn a_program_whose_libraries_cannot_be_listed_is_not_said_to_have_no_mpi() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let no_processes = ["prlimit", "--nproc=0"];
     let run = installed.mpisee_of_user(&no_processes, &["true"]).run();
     let said = "mpisee: true has libraries that cannot be listed, since its dynamic loader does not start: ";
@@ -373,7 +376,7 @@ fn a_program_whose_libraries_cannot_be_listed_is_not_said_to_have_no_mpi() {
 
 #[test]
 fn descriptors_that_were_closed_are_closed_in_the_program() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let source = "#include <fcntl.h>\n\
                   int main(void) { int open = 0; for (int i = 0; i < 3; i++) open |= (fcntl(i, F_GETFD) >= 0) << i; return open; }";
     let program = installed.program("open", source, &[]);
@@ -387,7 +390,7 @@ fn descriptors_that_were_closed_are_closed_in_the_program() {
 
 #[test]
 fn without_any_flavour_the_program_still_runs() {
-    let installed = Installation::of(&[]);
+    let installed = Installation::with_flavours(&[]);
     let run = installed.mpisee(&["echo", "it runs"]).run();
     assert_eq!(run.stdout, "it runs\n");
     assert!(run.stderr.starts_with("mpisee: no flavour is installed in "), "{run:?}");
@@ -395,7 +398,7 @@ fn without_any_flavour_the_program_still_runs() {
 
 #[test]
 fn the_wrong_order_is_explained() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let mpirun = installed.file("mpirun.openmpi", script("env"), 0o755);
     let run = installed.mpisee(&[&mpirun, "-n", "4", "./app"]).run();
     assert_eq!(run.variable("LD_PRELOAD"), None);
@@ -412,7 +415,7 @@ fn a_path_that_cannot_be_preloaded_is_said() {
 
 #[test]
 fn a_damaged_flavour_is_said_and_the_others_are_used() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     let damaged = Path::new("lib/mpisee/damaged");
     installed.file(damaged.join("libmpisee.so"), "", 0o644);
     installed.file(damaged.join("flavour.json"), "{", 0o644);
@@ -423,7 +426,7 @@ fn a_damaged_flavour_is_said_and_the_others_are_used() {
 
 #[test]
 fn the_list_names_every_flavour() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let run = installed.mpisee(&["--flavours"]).run();
     let cells = |line: &str| -> Vec<String> {
         line.split("  ").map(|cell| cell.trim().to_owned()).filter(|cell| !cell.is_empty()).collect()
@@ -436,7 +439,7 @@ fn the_list_names_every_flavour() {
 
 #[test]
 fn help_shows_every_option_with_its_variable_and_default() {
-    let run = Installation::of(&[]).mpisee(&["--help"]).run();
+    let run = Installation::with_flavours(&[]).mpisee(&["--help"]).run();
     let text = run.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
     for setting in SETTINGS {
         let stated = format!("[default: {}; {}]", setting.default, setting.variable);
@@ -453,7 +456,7 @@ fn help_shows_every_option_with_its_variable_and_default() {
 /// The line that is said goes to a file that may not grow.
 #[test]
 fn a_limit_on_the_size_of_files_does_not_keep_the_program_from_starting() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let program = installed.file("app.sh", script("exit 7"), 0o755);
     let log = installed.file("log", "", 0o644);
     let launcher = Path::new(&program).with_file_name("bin").join("mpisee");

@@ -13,7 +13,7 @@ fn silent() -> Installation {
 }
 
 fn silent_for(flavour: Flavour) -> Installation {
-    let installed = Installation::of(&[flavour]);
+    let installed = Installation::with_flavours(&[flavour]);
     let library = installed.library("libnothing.so", "", &[]);
     let place = Path::new("lib/mpisee").join(flavour.name).join("libmpisee.so");
     installed.file(place, std::fs::read(library).unwrap(), 0o644);
@@ -146,7 +146,7 @@ fn one_rank_speaks_and_who_begins_to_record_is_believed() {
     let run = installed.mpisee(&unset).variable("PMI_RANK", "1").run();
     assert_eq!((run.variable("MPISEE_BEGIN_SOCKET"), run.stderr.as_str()), (None, ""));
     // Its profiler tells the standby, in the first process.
-    let run = Installation::of(&[OPEN_MPI]).mpisee(&unset).run();
+    let run = Installation::with_flavours(&[OPEN_MPI]).mpisee(&unset).run();
     assert_eq!(run.stderr, "");
 }
 
@@ -185,7 +185,7 @@ fn of_launchers_within_each_other_exactly_one_speaks() {
 
 #[test]
 fn launchers_around_one_whose_program_records_are_silent() {
-    let installed = Installation::of(&[OPEN_MPI]);
+    let installed = Installation::with_flavours(&[OPEN_MPI]);
     // The profiler of the inner launcher alone begins to record.
     let run = silent().mpisee(&["env", &launcher(&installed), "true"]).run();
     assert_eq!((run.status.code(), run.stderr.as_str()), (Some(0), ""));
@@ -325,7 +325,7 @@ fn a_program_with_file_capabilities_is_said_to_have_other_rights() {
 
 #[test]
 fn an_undecided_program_is_explained_at_the_start_alone() {
-    let installed = Installation::of(&[MPICH, OPEN_MPI]);
+    let installed = Installation::with_flavours(&[MPICH, OPEN_MPI]);
     let run = installed.mpisee(&["true"]).run();
     assert_eq!(run.stderr.lines().count(), 1, "{run:?}");
 }

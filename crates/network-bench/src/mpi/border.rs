@@ -37,7 +37,7 @@ const PAGE: usize = 4096;
 
 impl Memory {
     /// Zeroed memory of a kind.
-    pub fn of(kind: MemoryKind, bytes: u64) -> Result<Memory, String> {
+    pub fn allocate(kind: MemoryKind, bytes: u64) -> Result<Memory, String> {
         if kind == MemoryKind::Host {
             return Memory::of_host(bytes);
         }

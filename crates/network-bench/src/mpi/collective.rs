@@ -25,7 +25,7 @@ impl Buffers {
     /// Zeroed buffers.
     pub fn new(view: View, kind: MemoryKind) -> Result<Buffers, String> {
         let (given, got) = view.buffers();
-        Ok(Buffers { view, given: Memory::of(kind, given)?, got: Memory::of(kind, got)? })
+        Ok(Buffers { view, given: Memory::allocate(kind, given)?, got: Memory::allocate(kind, got)? })
     }
 
     /// Fills them for a verification.
@@ -107,7 +107,7 @@ impl Operation {
         kind: MemoryKind,
     ) -> Result<Operation, String> {
         let (_, view) = own(calls, rank).expect("members have an operation");
-        let arguments = Arguments::of(&view);
+        let arguments = Arguments::from_view(&view);
         let buffers = Buffers::new(view, kind)?;
         Ok(Operation { buffers, members, arguments })
     }
@@ -181,7 +181,7 @@ impl Drop for OperationComm {
 }
 
 impl Arguments {
-    fn of(view: &View) -> Arguments {
+    fn from_view(view: &View) -> Arguments {
         let element = if view.collective.reduces() { Element::of_block(view.bytes) } else { Element::Byte };
         // SAFETY: rsmpi's shim initialises its constants statically.
         let kind = unsafe {

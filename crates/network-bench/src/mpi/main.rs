@@ -60,8 +60,8 @@ fn run(world: &SimpleCommunicator) -> Result<(), Failed> {
         Stop::Text(text) | Stop::Usage(text) => text,
     });
     let Cli { task, settings } = agree(world, parsed)?;
-    let effort = Effort::of(&settings);
-    let setting = Setting::of(world);
+    let effort = Effort::from_settings(&settings);
+    let setting = Setting::from_world(world);
     let command = match task {
         Task::Like(profile) => return replay::measure(world, &setting, &settings, &profile, effort),
         Task::Measure(Command::Network(with)) => {

@@ -35,7 +35,7 @@ pub struct Effort {
 
 impl Effort {
     /// As the command line has it.
-    pub fn of(settings: &Settings) -> Effort {
+    pub fn from_settings(settings: &Settings) -> Effort {
         Effort {
             repetitions: settings.repetitions,
             warm_up: settings.warm_up,
@@ -74,7 +74,7 @@ pub fn measure(
     effort: Effort,
 ) -> Result<Measurement, Failed> {
     let times = time(world, pattern, effort)?;
-    let time = Summary::of(&times.longest_s).divided(pattern.parts.into());
+    let time = Summary::from_times(&times.longest_s).divided(pattern.parts.into());
     let rate = |part_s| Measurement::rate(pattern.moved(), pattern.parts, part_s);
     Ok(Measurement {
         pattern: name.to_owned(),
@@ -102,7 +102,7 @@ pub fn time(world: &SimpleCommunicator, pattern: &Pattern, effort: Effort) -> Re
         let verified = plan.verify(world, pattern);
         agree(world, verified.map_err(|what| format!("{what}; {}", broken(pattern))))?;
     }
-    let ranks = Ranks::of(world, pattern);
+    let ranks = Ranks::from_world(world, pattern);
     let iterations = iterations(&ranks, &mut plan, effort);
     let own_s: Vec<f64> = (0..effort.repetitions)
         .map(|_| {
@@ -170,7 +170,7 @@ struct Ranks<'w> {
 const NAP: Duration = Duration::from_micros(200);
 
 impl<'w> Ranks<'w> {
-    fn of(world: &'w SimpleCommunicator, pattern: &Pattern) -> Self {
+    fn from_world(world: &'w SimpleCommunicator, pattern: &Pattern) -> Self {
         let has_part = |rank: i32| pattern.steps.iter().any(|step| step.concerns(rank as u32));
         Ranks { world, has_part: has_part(world.rank()), all_have: (0..world.size()).all(has_part) }
     }

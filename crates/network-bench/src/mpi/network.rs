@@ -133,7 +133,7 @@ fn pair(
         let pattern = agree(world, checked(world, &builtin, bytes, backend))?;
         let times = measure::time(world, &pattern, effort)?;
         let parts = if exchange == Exchange::PingPong { pattern.parts } else { window };
-        Ok(Summary::of(&times.longest_s).divided(parts.into()))
+        Ok(Summary::from_times(&times.longest_s).divided(parts.into()))
     };
     let mut points = Vec::new();
     for &bytes in sizes {
@@ -186,7 +186,7 @@ fn checked(
 /// `None` where none is, or all are.
 fn eager_limit(world: &SimpleCommunicator, ranks: [u32; 2], kind: MemoryKind) -> Result<Option<u64>, Failed> {
     let (mut below, mut above) = (0, MOST_EAGER_BYTES);
-    let buffer = agree(world, Memory::of(kind, above))?;
+    let buffer = agree(world, Memory::allocate(kind, above))?;
     if !is_sent_alone(world, ranks, &buffer, below) || is_sent_alone(world, ranks, &buffer, above) {
         return Ok(None);
     }
@@ -273,7 +273,7 @@ fn interfaces(
             };
             let pattern = agree(world, checked(world, &builtin, INTERFACE_BYTES, backend))?;
             let times = measure::time(world, &pattern, effort)?;
-            rates.push(pattern.moved() as f64 / Summary::of(&times.longest_s).min_s);
+            rates.push(pattern.moved() as f64 / Summary::from_times(&times.longest_s).min_s);
         }
         models.extend(interface::fit(name, INTERFACE_BYTES, &rates));
     }

@@ -29,7 +29,7 @@ pub struct Setting {
 
 impl Setting {
     /// Finds out, together with all ranks.
-    pub fn of(world: &SimpleCommunicator) -> Setting {
+    pub fn from_world(world: &SimpleCommunicator) -> Setting {
         let node = world.split_shared(world.rank());
         let mut first = i64::from(world.rank());
         node.process_at_rank(0).broadcast_into(&mut first);

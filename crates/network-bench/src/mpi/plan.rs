@@ -74,17 +74,17 @@ impl Plan {
     pub fn new(world: &SimpleCommunicator, pattern: &Pattern, kind: MemoryKind) -> Result<Plan, Failed> {
         let (rank, ranks) = (world.rank() as u32, world.size() as u32);
         let arena_bytes = pattern.arena(rank);
-        let (segments, arena) = match Layout::of(pattern, ranks, Backend::Shared) {
+        let (segments, arena) = match Layout::from_pattern(pattern, ranks, Backend::Shared) {
             Some(layout) => {
                 let (segments, arena) = Segments::new(world, layout);
                 (Some(segments), arena)
             }
             None => {
-                let arena = Memory::of(kind, arena_bytes).map_err(|why| format!("rank {rank}: {why}"));
+                let arena = Memory::allocate(kind, arena_bytes).map_err(|why| format!("rank {rank}: {why}"));
                 (None, agree(world, arena)?)
             }
         };
-        let ipc = match Layout::of(pattern, ranks, Backend::Ipc) {
+        let ipc = match Layout::from_pattern(pattern, ranks, Backend::Ipc) {
             Some(layout) => Some(Ipc::new(world, pattern, layout, &arena)?),
             None => None,
         };

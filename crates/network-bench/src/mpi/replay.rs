@@ -191,7 +191,7 @@ fn per_call(
     for Weighted { pattern, weight } in item.patterns(alone) {
         agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
         let times = measure::time(world, &pattern, effort)?;
-        let summary = Summary::of(&times.mean_s);
+        let summary = Summary::from_times(&times.mean_s);
         let of_all_s = summary.median_s * f64::from(times.ranks) * weight;
         time_s += of_all_s;
         spread_s += of_all_s * summary.spread();

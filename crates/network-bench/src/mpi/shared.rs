@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicU64;
 /// Fails if messages of `shared` or `ipc` go from node to node, or do not fit into the memory that
 /// processes can share; together with all ranks.
 pub fn check(world: &SimpleCommunicator, pattern: &Pattern, backend: Backend) -> Result<(), String> {
-    let Some(layout) = Layout::of(pattern, world.size() as u32, backend) else { return Ok(()) };
+    let Some(layout) = Layout::from_pattern(pattern, world.size() as u32, backend) else { return Ok(()) };
     let ranks = ranks_of_node(&world.split_shared(world.rank()), world);
     let node = ranks.first().copied().unwrap_or_default() as i64;
     let mut nodes = vec![0_i64; world.size() as usize];

@@ -85,7 +85,7 @@ fn least_per_call(world: &SimpleCommunicator, item: &Item, effort: Effort) -> Re
     for Weighted { pattern, weight } in item.patterns(None) {
         agree(world, pattern.check(world.size() as u32).map_err(|fault| fault.what))?;
         let times = measure::time(world, &pattern, effort)?;
-        time_s += Summary::of(&times.mean_s).min_s * f64::from(times.ranks) * weight;
+        time_s += Summary::from_times(&times.mean_s).min_s * f64::from(times.ranks) * weight;
     }
     Ok(time_s)
 }

@@ -23,8 +23,11 @@ fn step_by(backend: Backend, messages: &[(u32, u32, u64, u64)]) -> Step {
 #[test]
 fn a_rank_waits_only_for_what_a_later_step_touches() {
     // 0 sends two stripes; 1 passes the first on, 2 the second.
-    let pattern =
-        Pattern::of(vec![step(&[(0, 1, 0, 0), (0, 2, 8, 0)]), step(&[(1, 3, 0, 0)]), step(&[(2, 3, 0, 8)])]);
+    let pattern = Pattern::from_steps(vec![
+        step(&[(0, 1, 0, 0), (0, 2, 8, 0)]),
+        step(&[(1, 3, 0, 0)]),
+        step(&[(2, 3, 0, 8)]),
+    ]);
     assert_eq!(schedule(&pattern, 0), [Start(0), Wait(0)]);
     assert_eq!(schedule(&pattern, 1), [Start(0), Wait(0), Start(1), Wait(1)]);
     assert_eq!(schedule(&pattern, 3), [Start(1), Start(2), Wait(1), Wait(2)]);
@@ -32,15 +35,18 @@ fn a_rank_waits_only_for_what_a_later_step_touches() {
 
 #[test]
 fn a_read_is_waited_for_before_it_is_overwritten() {
-    let pattern = Pattern::of(vec![step(&[(0, 1, 0, 0)]), step(&[(2, 0, 0, 0)])]);
+    let pattern = Pattern::from_steps(vec![step(&[(0, 1, 0, 0)]), step(&[(2, 0, 0, 0)])]);
     assert_eq!(schedule(&pattern, 0), [Start(0), Wait(0), Start(1), Wait(1)]);
-    let elsewhere = Pattern::of(vec![step(&[(0, 1, 0, 0)]), step(&[(2, 0, 0, 64)])]);
+    let elsewhere = Pattern::from_steps(vec![step(&[(0, 1, 0, 0)]), step(&[(2, 0, 0, 64)])]);
     assert_eq!(schedule(&elsewhere, 0), [Start(0), Start(1), Wait(0), Wait(1)]);
 }
 
 /// A pipeline: 1 passes the first part on while it gets the second.
 fn pipeline(backend: Backend) -> Pattern {
-    Pattern::of(vec![step_by(backend, &[(0, 1, 0, 0)]), step_by(backend, &[(0, 1, 8, 8), (1, 2, 0, 0)])])
+    Pattern::from_steps(vec![
+        step_by(backend, &[(0, 1, 0, 0)]),
+        step_by(backend, &[(0, 1, 8, 8), (1, 2, 0, 0)]),
+    ])
 }
 
 #[test]
@@ -81,13 +87,13 @@ fn patterns() -> impl Strategy<Value = Pattern> {
             }
             for it in &messages {
                 step.messages.push(self::message(it));
-                if Pattern::of(vec![step.clone()]).check(RANKS).is_err() {
+                if Pattern::from_steps(vec![step.clone()]).check(RANKS).is_err() {
                     step.messages.pop();
                 }
             }
             step
         };
-        Pattern::of(steps.into_iter().map(of).collect())
+        Pattern::from_steps(steps.into_iter().map(of).collect())
     })
 }
 

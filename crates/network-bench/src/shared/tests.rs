@@ -32,7 +32,7 @@ struct Segments {
 
 impl Segments {
     fn new(pattern: &Pattern) -> Option<Segments> {
-        let layout = Layout::of(pattern, RANKS, Backend::Shared)?;
+        let layout = Layout::from_pattern(pattern, RANKS, Backend::Shared)?;
         let slots = (0..RANKS).map(|rank| (0..layout.arena(rank) / SLOT_BYTES).map(|_| AtomicU64::new(0)));
         let arena = |rank: u32| (0..pattern.arena(rank)).map(|_| AtomicU8::new(0)).collect();
         Some(Segments {
@@ -105,13 +105,13 @@ fn patterns() -> impl Strategy<Value = Pattern> {
             let mut kept = Vec::new();
             for message in messages {
                 kept.push(message);
-                if Pattern::of(vec![step(Backend::Shared, &kept)]).check(RANKS).is_err() {
+                if Pattern::from_steps(vec![step(Backend::Shared, &kept)]).check(RANKS).is_err() {
                     kept.pop();
                 }
             }
             step(Backend::Shared, &kept)
         };
-        Pattern::of(steps.into_iter().map(kept).collect())
+        Pattern::from_steps(steps.into_iter().map(kept).collect())
     })
 }
 
@@ -168,28 +168,28 @@ fn a_rank_that_is_in_the_next_run_already_does_not_hold_up_the_other() {
 
 #[test]
 fn slots_are_in_the_segments_of_the_destinations() {
-    let pattern = Pattern::of(vec![
+    let pattern = Pattern::from_steps(vec![
         step(Backend::Shared, &[(0, 1, 8, 0, 0), (0, 2, 8, 0, 0), (2, 1, 8, 0, 8)]),
         step(Backend::Isend, &[(1, 0, 8, 0, 100)]),
         step(Backend::Shared, &[(0, 1, 8, 0, 16)]),
     ]);
-    let layout = Layout::of(&pattern, 3, Backend::Shared).unwrap();
+    let layout = Layout::from_pattern(&pattern, 3, Backend::Shared).unwrap();
     let slots = [(0, 0), (0, 1), (0, 2), (2, 0)].map(|(step, message)| layout.slot(step, message));
     assert_eq!(slots, [0, 0, SLOT_BYTES, 2 * SLOT_BYTES]);
     assert_eq!([0, 1, 2].map(|rank| layout.arena(rank)), [0, PAGE, PAGE]);
     assert_eq!([0, 1, 2].map(|rank| layout.segment_bytes(rank)), [108, PAGE + 24, PAGE + 8]);
-    let put = Pattern::of(vec![step(Backend::Put, &[(0, 1, 8, 0, 0)])]);
-    assert_eq!(Layout::of(&put, 2, Backend::Shared), None);
+    let put = Pattern::from_steps(vec![step(Backend::Put, &[(0, 1, 8, 0, 0)])]);
+    assert_eq!(Layout::from_pattern(&put, 2, Backend::Shared), None);
     // The arenas of GPUs are in their own memory.
-    let of_gpus = Pattern::of(vec![step(Backend::Ipc, &[(0, 1, 8, 0, 0)])]);
-    let layout = Layout::of(&of_gpus, 2, Backend::Ipc).unwrap();
+    let of_gpus = Pattern::from_steps(vec![step(Backend::Ipc, &[(0, 1, 8, 0, 0)])]);
+    let layout = Layout::from_pattern(&of_gpus, 2, Backend::Ipc).unwrap();
     assert_eq!([0, 1].map(|rank| layout.segment_bytes(rank)), [0, PAGE]);
-    assert_eq!(Layout::of(&of_gpus, 2, Backend::Shared), None);
+    assert_eq!(Layout::from_pattern(&of_gpus, 2, Backend::Shared), None);
 }
 
 #[test]
 fn messages_between_nodes_are_refused_with_their_step() {
-    let pattern = Pattern::of(vec![
+    let pattern = Pattern::from_steps(vec![
         step(Backend::Isend, &[(0, 2, 8, 0, 0)]),
         step(Backend::Shared, &[(0, 1, 8, 0, 0)]),
     ]);

@@ -27,7 +27,7 @@ impl Difference {
     ///
     /// The interval is that of the median, between two of the pairs: it assumes nothing of the
     /// distribution, and from 9 pairs on one that was disturbed at each end does not matter.
-    pub fn of(pairs: &[(f64, f64)]) -> Option<Difference> {
+    pub fn from_pairs(pairs: &[(f64, f64)]) -> Option<Difference> {
         let mut ratios: Vec<f64> = pairs.iter().map(|(before, after)| after / before).collect();
         if ratios.iter().any(|ratio| !ratio.is_finite()) {
             return None;
@@ -86,23 +86,23 @@ fn left_out(count: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn of(ratios: &[f64]) -> Difference {
-        Difference::of(&ratios.iter().map(|&ratio| (2.0, 2.0 * ratio)).collect::<Vec<_>>()).unwrap()
+    fn difference(ratios: &[f64]) -> Difference {
+        Difference::from_pairs(&ratios.iter().map(|&ratio| (2.0, 2.0 * ratio)).collect::<Vec<_>>()).unwrap()
     }
 
     #[test]
     fn a_difference_is_told_from_noise() {
-        let fifth = of(&[0.79, 0.81, 0.8, 0.8, 0.82, 0.78]);
+        let fifth = difference(&[0.79, 0.81, 0.8, 0.8, 0.82, 0.78]);
         assert!(fifth.is_faster() && !fifth.is_slower(), "{fifth:?}");
         assert!((fifth.median + 0.2).abs() < 0.01 && fifth.low < fifth.median && fifth.median < fifth.high);
-        let noise = of(&[0.7, 1.3, 1.1, 0.9, 1.0, 1.2]);
+        let noise = difference(&[0.7, 1.3, 1.1, 0.9, 1.0, 1.2]);
         assert!(!noise.is_faster() && !noise.is_slower(), "{noise:?}");
-        assert!(of(&[3.0, 3.1, 2.9, 3.0, 2.8, 3.2]).is_slower());
+        assert!(difference(&[3.0, 3.1, 2.9, 3.0, 2.8, 3.2]).is_slower());
     }
 
     #[test]
     fn disturbed_runs_hide_no_difference() {
-        let disturbed = of(&[0.8, 0.79, 0.81, 0.8, 50.0, 0.8, 0.78, 0.82, 0.8, 0.81]);
+        let disturbed = difference(&[0.8, 0.79, 0.81, 0.8, 50.0, 0.8, 0.78, 0.82, 0.8, 0.81]);
         assert!(disturbed.is_faster() && (disturbed.median + 0.2).abs() < 0.02, "{disturbed:?}");
     }
 
@@ -113,10 +113,10 @@ mod tests {
             [5, 6, 8, 9, 10, 12, 20].map(left_out),
             [None, Some(0), Some(0), Some(1), Some(1), Some(2), Some(5)]
         );
-        let all = of(&[0.5, 0.6, 0.7, 0.8, 0.9, 1.0]);
+        let all = difference(&[0.5, 0.6, 0.7, 0.8, 0.9, 1.0]);
         assert!((all.low + 0.5).abs() < 1e-12 && all.high.abs() < 1e-12, "{all:?}");
-        assert_eq!(Difference::of(&[(1.0, 1.0); 5]), None);
-        assert_eq!(Difference::of(&[(1.0, 1.0), (0.0, 1.0)].repeat(3)), None);
+        assert_eq!(Difference::from_pairs(&[(1.0, 1.0); 5]), None);
+        assert_eq!(Difference::from_pairs(&[(1.0, 1.0), (0.0, 1.0)].repeat(3)), None);
     }
 
     #[test]

@@ -50,6 +50,6 @@ pub fn measure(command: &str, change: &Change, pairs: u32, folder: &Path) -> Res
     }
     let median =
         |of: fn(&(f64, f64)) -> f64| crate::statistics::median(&times.iter().map(of).collect::<Vec<_>>());
-    let difference = Difference::of(&times).ok_or("a program needs six pairs of runs or more")?;
+    let difference = Difference::from_pairs(&times).ok_or("a program needs six pairs of runs or more")?;
     Ok(Program { difference, before_s: median(|it| it.0), after_s: median(|it| it.1) })
 }

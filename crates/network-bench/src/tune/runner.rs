@@ -26,7 +26,7 @@ pub struct Change {
 impl Change {
     /// The change by a choice for some knobs; rules go into `file`, and so do selections, in the
     /// library's `own` tree.
-    pub fn of<'k>(
+    pub fn from_chosen<'k>(
         chosen: impl IntoIterator<Item = (&'k Knob, usize)>,
         file: &Path,
         own: Option<&Tree>,

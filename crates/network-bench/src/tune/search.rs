@@ -114,7 +114,7 @@ impl<'a> Search<'a> {
     /// The change by what was chosen.
     pub fn change(&self, chosen: &Chosen) -> Change {
         let chosen = chosen.iter().map(|(&knob, &choice)| (&self.knobs[knob], choice));
-        Change::of(chosen, self.rules, self.selection.as_ref())
+        Change::from_chosen(chosen, self.rules, self.selection.as_ref())
     }
 
     /// Runs a trial, and says why one that fails is not counted.
@@ -268,7 +268,9 @@ impl<'a> Search<'a> {
             }
             let confirmed: BTreeMap<usize, Confirmed> = chosen
                 .iter()
-                .filter_map(|(&knob, &choice)| Some((knob, Confirmed::of(choice, times.get(&knob)?)?)))
+                .filter_map(|(&knob, &choice)| {
+                    Some((knob, Confirmed::from_pairs(choice, times.get(&knob)?)?))
+                })
                 .filter(|(_, it)| it.difference.is_faster())
                 .collect();
             if confirmed.len() == chosen.len() {
@@ -294,8 +296,8 @@ pub struct Confirmed {
 }
 
 impl Confirmed {
-    fn of(choice: usize, pairs: &[(f64, f64)]) -> Option<Confirmed> {
-        let difference = Difference::of(pairs)?;
+    fn from_pairs(choice: usize, pairs: &[(f64, f64)]) -> Option<Confirmed> {
+        let difference = Difference::from_pairs(pairs)?;
         let median =
             |of: fn(&(f64, f64)) -> f64| crate::statistics::median(&pairs.iter().map(of).collect::<Vec<_>>());
         Some(Confirmed { choice, difference, before_s: median(|it| it.0), after_s: median(|it| it.1) })
@@ -316,7 +318,7 @@ impl Candidate {
         if let Some(why) = self.failed {
             return ChoiceResult::Fails(why);
         }
-        match (Difference::of(&pairs), median_difference(&pairs)) {
+        match (Difference::from_pairs(&pairs), median_difference(&pairs)) {
             (None, Some(median)) => ChoiceResult::Few { pairs: pairs.len(), median },
             (difference, _) => ChoiceResult::Difference(difference),
         }
@@ -340,14 +342,15 @@ fn minutes(time: Duration) -> String {
 
 /// Leaves out choices that are slower than none, or than the best of the knob, for certain.
 fn leave_out(of_knob: &mut [Candidate], none: &Rounds) {
-    let median = |it: &Candidate| Difference::of(&it.pairs(none)).map_or(f64::INFINITY, |it| it.median);
+    let median =
+        |it: &Candidate| Difference::from_pairs(&it.pairs(none)).map_or(f64::INFINITY, |it| it.median);
     let best = (0..of_knob.len())
         .filter(|&at| of_knob[at].is_tried())
         .min_by(|&one, &other| median(&of_knob[one]).total_cmp(&median(&of_knob[other])));
     let best_s = best.map(|at| of_knob[at].times_s.clone()).unwrap_or_default();
     for (at, candidate) in of_knob.iter_mut().enumerate().filter(|(_, it)| it.is_tried()) {
         let is_slower =
-            |than: &Rounds| Difference::of(&candidate.pairs(than)).is_some_and(|it| it.is_slower());
+            |than: &Rounds| Difference::from_pairs(&candidate.pairs(than)).is_some_and(|it| it.is_slower());
         let is_out = is_slower(none) || (Some(at) != best && is_slower(&best_s));
         candidate.is_out = is_out;
     }

@@ -64,14 +64,14 @@ impl Tree {
     }
 
     /// The part of the tree for a collective on an intracommunicator.
-    fn of(&self, collective: Collective) -> Option<&Tree> {
+    fn tree(&self, collective: Collective) -> Option<&Tree> {
         self.under(&key(collective)?)?.under(INTRA)
     }
 
     /// The algorithms for a collective that another one may stand for: as the tree names them,
     /// without those that would change nothing.
     pub fn algorithms(&self, collective: Collective) -> Vec<String> {
-        let Some(tree) = self.of(collective) else { return Vec::new() };
+        let Some(tree) = self.tree(collective) else { return Vec::new() };
         let mut uses = Vec::new();
         tree.uses(&BTreeSet::new(), &mut uses);
         let names: BTreeSet<&String> = uses.iter().map(|(name, ..)| name).collect();
@@ -132,7 +132,7 @@ impl Tree {
         }
         let mut all = self.clone();
         for (collective, selections) in by_collective {
-            let (Some(key), Some(own)) = (key(collective), self.of(collective)) else { continue };
+            let (Some(key), Some(own)) = (key(collective), self.tree(collective)) else { continue };
             let changed = by_members(own, collective, &selections);
             let of_collective = all.0.iter_mut().find(|(other, _)| *other == key);
             let intra = of_collective.and_then(|(_, tree)| tree.0.iter_mut().find(|(key, _)| key == INTRA));

@@ -88,7 +88,7 @@ impl<T> Owners<T> {
     }
 
     /// All exports that an import may refer to; none if no profiled process exported it.
-    pub fn of(&self, handle: &Handle) -> Vec<&T> {
+    pub fn find(&self, handle: &Handle) -> Vec<&T> {
         let same = self.0.get(&key(handle)).map(Vec::as_slice).unwrap_or_default();
         let Handle::Descriptor(imported) = handle else { return same.iter().map(|(_, it)| it).collect() };
         let bytes = |it: &Handle| if let Handle::Descriptor(it) = it { it.bytes } else { 0 };
@@ -122,12 +122,12 @@ mod tests {
         owners.insert(Handle::Pool("ab".to_owned()), "pool");
         owners.insert(Handle::Ipc("ab".to_owned()), "ipc");
         owners.insert(Handle::Ipc("ab".to_owned()), "ipc, named later");
-        assert_eq!(owners.of(&Handle::Fabric("ab".to_owned())), [&"fabric"]);
-        assert_eq!(owners.of(&Handle::Pool("ab".to_owned())), [&"pool"]);
-        assert_eq!(owners.of(&Handle::Ipc("ab".to_owned())), [&"ipc, named later"]);
-        assert!(owners.of(&Handle::Ipc("cd".to_owned())).is_empty());
+        assert_eq!(owners.find(&Handle::Fabric("ab".to_owned())), [&"fabric"]);
+        assert_eq!(owners.find(&Handle::Pool("ab".to_owned())), [&"pool"]);
+        assert_eq!(owners.find(&Handle::Ipc("ab".to_owned())), [&"ipc, named later"]);
+        assert!(owners.find(&Handle::Ipc("cd".to_owned())).is_empty());
         // Of another node.
-        assert!(owners.of(&Handle::Ipc("ab@1".to_owned())).is_empty());
+        assert!(owners.find(&Handle::Ipc("ab@1".to_owned())).is_empty());
     }
 
     #[test]
@@ -138,25 +138,25 @@ mod tests {
         owners.insert(descriptor(7, 3 + 128, 8192), "as large");
         owners.insert(descriptor(7, 4, 4096), "the next");
         owners.insert(descriptor(8, 3, 4096), "another's");
-        assert_eq!(owners.of(&descriptor(7, 3, 4096)), [&"small"]);
-        assert_eq!(owners.of(&descriptor(7, 3, 8192)), [&"large", &"as large"]);
+        assert_eq!(owners.find(&descriptor(7, 3, 4096)), [&"small"]);
+        assert_eq!(owners.find(&descriptor(7, 3, 8192)), [&"large", &"as large"]);
         // A part was mapped.
-        assert_eq!(owners.of(&descriptor(7, 3, 6000)), [&"large", &"as large"]);
-        assert_eq!(owners.of(&descriptor(7, 3, 2000)).len(), 3);
-        assert!(owners.of(&descriptor(7, 3, 10_000)).is_empty());
-        assert!(owners.of(&descriptor(9, 3, 4096)).is_empty());
+        assert_eq!(owners.find(&descriptor(7, 3, 6000)), [&"large", &"as large"]);
+        assert_eq!(owners.find(&descriptor(7, 3, 2000)).len(), 3);
+        assert!(owners.find(&descriptor(7, 3, 10_000)).is_empty());
+        assert!(owners.find(&descriptor(9, 3, 4096)).is_empty());
         // Reported again, with the name that it got.
         owners.insert(descriptor(7, 3, 4096), "named");
-        assert_eq!(owners.of(&descriptor(7, 3, 4096)), [&"named"]);
+        assert_eq!(owners.find(&descriptor(7, 3, 4096)), [&"named"]);
     }
 
     #[test]
     fn a_pe_of_two_worlds_is_nobodys() {
         let mut owners = Owners::default();
         owners.insert(Handle::Pe(0), 4u32);
-        assert_eq!(common(&owners.of(&Handle::Pe(0)), |rank| *rank), Some(4));
+        assert_eq!(common(&owners.find(&Handle::Pe(0)), |rank| *rank), Some(4));
         owners.insert(Handle::Pe(0), 6);
-        assert_eq!(common(&owners.of(&Handle::Pe(0)), |rank| *rank), None);
+        assert_eq!(common(&owners.find(&Handle::Pe(0)), |rank| *rank), None);
         assert_eq!(common::<u32, u32>(&[], |rank| *rank), None);
     }
 }

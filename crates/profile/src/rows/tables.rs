@@ -22,7 +22,7 @@ pub struct Table {
 }
 
 impl Table {
-    const fn of<R: Row>(row: &'static str) -> Self {
+    const fn for_row<R: Row>(row: &'static str) -> Self {
         Table { file: R::FILE, columns: R::COLUMNS, optional: R::OPTIONAL, about: R::ABOUT, row }
     }
 
@@ -49,7 +49,7 @@ pub trait TableVisitor {
 macro_rules! tables {
     ($($row:ident),* $(,)?) => {
         /// All tables: those of both layouts, of profiles by rank, and of sums over ranks.
-        pub const TABLES: &[Table] = &[$(Table::of::<$row>(stringify!($row))),*];
+        pub const TABLES: &[Table] = &[$(Table::for_row::<$row>(stringify!($row))),*];
 
         /// Calls the visitor with the row types of [`TABLES`], in their order.
         pub fn visit_tables<V: TableVisitor>(visitor: &mut V) -> Result<(), V::Error> {

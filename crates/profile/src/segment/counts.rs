@@ -120,7 +120,7 @@ mod tests {
         let key = CallKey {
             communicator: CommId::WORLD,
             region: RegionId::OUTSIDE,
-            operation: OperationAtSite::of(Operation::Send),
+            operation: OperationAtSite::from_operation(Operation::Send),
             size_class: 0,
             memory: Memory::Host,
         };

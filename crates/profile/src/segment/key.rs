@@ -90,7 +90,7 @@ impl OperationAtSite {
 
     /// The operation at no known site.
     #[inline]
-    pub const fn of(operation: Operation) -> OperationAtSite {
+    pub const fn from_operation(operation: Operation) -> OperationAtSite {
         OperationAtSite(operation as u32)
     }
 
@@ -325,7 +325,7 @@ impl SlotKey {
     /// The key of an operation on a communicator with a size class that no message has.
     pub fn of_no_size(communicator: CommId, operation: Operation) -> SlotKey {
         let size_class = (1 << SIZE_CLASS_BITS) - 1;
-        let (region, operation) = (RegionId::OUTSIDE, OperationAtSite::of(operation));
+        let (region, operation) = (RegionId::OUTSIDE, OperationAtSite::from_operation(operation));
         CallKey { communicator, region, operation, size_class, memory: Memory::Host }.pack()
     }
 
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn a_place_without_a_site_is_its_operation() {
         for operation in Operation::all() {
-            let at_no_site = OperationAtSite::of(operation);
+            let at_no_site = OperationAtSite::from_operation(operation);
             assert_eq!((at_no_site.operation(), at_no_site.site_number()), (Some(operation), None));
         }
     }

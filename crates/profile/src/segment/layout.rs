@@ -385,7 +385,7 @@ pub mod variable {
         }
 
         /// From a word.
-        pub fn of(bits: u64) -> Last {
+        pub fn from_bits(bits: u64) -> Last {
             Last { reading: bits & ((1 << READING_BITS) - 1), requested: bits >> READING_BITS }
         }
     }
@@ -399,7 +399,7 @@ mod tests {
     fn the_last_reading_fits_into_a_word() {
         for last in [(0, 0), (7, 0), (1 << 39, (1 << 24) - 1)] {
             let last = Last { reading: last.0, requested: last.1 };
-            assert_eq!(Last::of(last.bits()), last);
+            assert_eq!(Last::from_bits(last.bits()), last);
         }
     }
 }

@@ -36,7 +36,7 @@ struct Layer {
 }
 
 impl Layer {
-    fn of(nvbit: &mpisee_nvbit) -> Option<Layer> {
+    fn from_nvbit(nvbit: &mpisee_nvbit) -> Option<Layer> {
         Some(Layer {
             instrument: nvbit.instrument?,
             enable: nvbit.enable?,
@@ -78,7 +78,7 @@ pub unsafe fn start(
         return Err("NVBit's part of the tracer is of another version of mpisee".to_owned());
     }
     // SAFETY: the structure is of this version, by its number.
-    let layer = Layer::of(unsafe { &*nvbit }).ok_or("NVBit's part of the tracer lacks a function")?;
+    let layer = Layer::from_nvbit(unsafe { &*nvbit }).ok_or("NVBit's part of the tracer lacks a function")?;
     let nvbit = Arc::new(Nvbit {
         layer,
         driver: Driver::find()?,

@@ -63,14 +63,14 @@ fn listed(first: usize) -> Vec<Listed> {
     while description != 0 && all.len() < MOST_OBJECTS {
         let Some(map) = link_map(description) else { break };
         let next = map.next;
-        all.push(Listed::of(description, &map));
+        all.push(Listed::from_map(description, &map));
         description = next;
     }
     all
 }
 
 impl Listed {
-    fn of(description: usize, map: &LinkMap) -> Listed {
+    fn from_map(description: usize, map: &LinkMap) -> Listed {
         let mut entries = Vec::new();
         for place in 0..MOST_ENTRIES {
             let Some([tag, value]) = pair(map.dynamic.wrapping_add(place * size_of::<[usize; 2]>())) else {

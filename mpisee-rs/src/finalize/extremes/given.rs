@@ -106,7 +106,7 @@ fn members() -> impl Strategy<Value = Runs> {
             .prop_map(|others| std::iter::once(0).chain(others).map(WorldRank::new).collect::<Runs>())
     };
     let regular = (1u32..9, 0u32..70_000).prop_map(|(stride, count)| {
-        Runs::of([Run { first: 0, count: 1 + count.min(HALF / stride - 1), stride: stride as i32 }])
+        Runs::from_runs([Run { first: 0, count: 1 + count.min(HALF / stride - 1), stride: stride as i32 }])
     });
     prop_oneof![3 => some(8), 1 => some(3000), 2 => regular]
 }

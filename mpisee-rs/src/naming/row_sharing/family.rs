@@ -66,7 +66,7 @@ pub struct Family {
 }
 
 impl SiblingCount {
-    pub fn of(new: &NewCommunicator) -> SiblingCount {
+    pub fn from_communicator(new: &NewCommunicator) -> SiblingCount {
         let Created { parent, operation, r, reorder, code, .. } = new.created;
         // Of a distributed graph each process has its own degrees.
         let is_known_to_all =

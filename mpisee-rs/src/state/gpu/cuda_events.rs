@@ -51,7 +51,7 @@ static DRIVER: Functions<EventFunctions> = Functions::new();
 
 /// Asks this driver from now on, if it has all of them.
 pub fn take_driver(driver: Kept) {
-    DRIVER.take(driver, EventFunctions::of);
+    DRIVER.take(driver, EventFunctions::from_library);
 }
 
 fn driver() -> Option<&'static EventFunctions> {
@@ -60,7 +60,7 @@ fn driver() -> Option<&'static EventFunctions> {
 
 impl EventFunctions {
     /// The functions of CUDA's driver.
-    fn of(library: LoadedObject<'_>) -> Option<EventFunctions> {
+    fn from_library(library: LoadedObject<'_>) -> Option<EventFunctions> {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
             Some(EventFunctions {
@@ -198,7 +198,7 @@ impl Pair {
         driver.relaxed(|| {
             let context = driver.context_of(stream, device)?;
             driver.within(context, || {
-                let pair = Pair::of(driver, context)?;
+                let pair = Pair::create(driver, context)?;
                 if driver.record(pair.begin, stream).is_none() {
                     pair.give_back();
                     return None;
@@ -209,7 +209,7 @@ impl Pair {
     }
 
     /// A pair that is free, or a new one in the context, which is current.
-    fn of(driver: &EventFunctions, context: Handle) -> Option<Pair> {
+    fn create(driver: &EventFunctions, context: Handle) -> Option<Pair> {
         let context_id = driver.id_of(context)?;
         let mut free = free();
         if let Some(at) = free.iter().rposition(|pair| pair.context_id == context_id) {

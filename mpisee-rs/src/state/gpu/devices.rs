@@ -50,12 +50,12 @@ pub const FILE: &[u8] = b"libcuda.so";
 
 /// Returns whether the program has initialised a driver.
 pub fn is_initialised(driver: Kept) -> bool {
-    driver.take(DeviceFunctions::of).is_some_and(|driver| driver.is_initialised())
+    driver.take(DeviceFunctions::from_library).is_some_and(|driver| driver.is_initialised())
 }
 
 /// Asks this driver from now on.
 pub fn take_driver(driver: Kept) {
-    DRIVER.take(driver, |library| Some(DeviceFunctions::of(library)));
+    DRIVER.take(driver, |library| Some(DeviceFunctions::from_library(library)));
 }
 
 /// Looks at the devices if this thread has a context, once. To be called now and then: what it
@@ -173,7 +173,7 @@ impl DeviceFunctions {
     }
 
     /// The functions of CUDA's driver.
-    fn of(library: LoadedObject<'_>) -> DeviceFunctions {
+    fn from_library(library: LoadedObject<'_>) -> DeviceFunctions {
         // SAFETY: the functions have these types in cuda.h.
         unsafe {
             DeviceFunctions {

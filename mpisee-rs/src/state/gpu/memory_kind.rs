@@ -232,7 +232,7 @@ mod tests {
         c_int::from(at == FAILING)
     }
 
-    fn of(operation: Operation) -> Memory {
+    fn memory_for(operation: Operation) -> Memory {
         take_memory(
             || active_call::pack(active_call::CurrentFunction::Operation(operation), CommId::NONE),
             0,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn of_send() -> Memory {
-        of(Operation::Send)
+        memory_for(Operation::Send)
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         }
         note_known([kind_of(at(ON_GPU))].into_iter());
         assert_eq!(
-            (of_send(), of(Operation::Wait), of(Operation::Startall)),
+            (of_send(), memory_for(Operation::Wait), memory_for(Operation::Startall)),
             (Memory::Device, Memory::Host, Memory::Device)
         );
         note_known([].into_iter());

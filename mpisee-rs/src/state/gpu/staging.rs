@@ -90,7 +90,7 @@ pub fn report(
         return;
     }
     let [mut sent, mut received] = ADDRESSES.replace([0; 2]);
-    let direction = Direction::of(operation);
+    let direction = Direction::from_operation(operation);
     if received == IN_PLACE.addr() {
         received = 0;
     }
@@ -131,7 +131,7 @@ enum Direction {
 }
 
 impl Direction {
-    fn of(operation: Operation) -> Direction {
+    fn from_operation(operation: Operation) -> Direction {
         use Operation::*;
         match operation {
             Send | Bsend | Ssend | Rsend | Isend | Ibsend | Issend | Irsend | Put | Rput | Accumulate

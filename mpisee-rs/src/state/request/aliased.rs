@@ -228,7 +228,7 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    fn of(communicator: u32) -> Owner {
+    fn owner(communicator: u32) -> Owner {
         Owner {
             communicator: CommId::new(communicator),
             kind: RequestKind::Send,
@@ -246,8 +246,8 @@ mod tests {
     #[test]
     fn a_variable_holds_what_was_last_stored_there() {
         let open = AliasedHandles::new();
-        open.add(9, 100, of(1));
-        open.add(9, 100, of(2));
+        open.add(9, 100, owner(1));
+        open.add(9, 100, owner(2));
         assert_eq!(take(&open, 9, 100), Some(2));
         // The program kept the first in another variable.
         assert_eq!(take(&open, 9, 200), Some(1));
@@ -258,7 +258,7 @@ mod tests {
     fn moved_requests_are_taken_in_the_order_of_their_begin() {
         let open = AliasedHandles::new();
         for communicator in 0..1000 {
-            open.add(9, 100, of(communicator));
+            open.add(9, 100, owner(communicator));
         }
         assert!((0..1000).all(|expected| take(&open, 9, 5000 + expected as usize) == Some(expected)));
         assert_eq!(take(&open, 9, 100), None);
@@ -268,7 +268,7 @@ mod tests {
     fn many_variables_are_found_in_any_order() {
         let open = AliasedHandles::new();
         for at in 0..1000 {
-            open.add(9, at, of(at as u32));
+            open.add(9, at, owner(at as u32));
         }
         for at in (0..1000).rev() {
             assert_eq!(open.look(9, at).map(|owner| owner.communicator.get()), Some(at as u32));
@@ -280,8 +280,8 @@ mod tests {
     fn a_request_of_unknown_variable_is_the_one_that_is_left() {
         for last_first in [false, true] {
             let open = AliasedHandles::new();
-            open.add(9, crate::state::request::NO_VARIABLE, of(1));
-            open.add(9, 200, of(2));
+            open.add(9, crate::state::request::NO_VARIABLE, owner(1));
+            open.add(9, 200, owner(2));
             let mut taken = [(100, 1), (200, 2)];
             if last_first {
                 taken.reverse();
@@ -294,9 +294,9 @@ mod tests {
     fn a_moved_request_is_found_behind_many_of_another_handle() {
         let open = AliasedHandles::new();
         for variable in 0..200 {
-            open.add(8, 1000 + variable, of(1));
+            open.add(8, 1000 + variable, owner(1));
         }
-        open.add(9, 100, of(2));
+        open.add(9, 100, owner(2));
         assert_eq!(take(&open, 9, 5000), Some(2));
         assert_eq!(take(&open, 9, 5000), None);
     }
@@ -305,7 +305,7 @@ mod tests {
     fn of_moved_requests_those_of_one_communicator_stay_together() {
         let open = AliasedHandles::new();
         for at in 0..20 {
-            open.add(9, 100, of(at % 2));
+            open.add(9, 100, owner(at % 2));
         }
         for _ in 0..10 {
             let taken = open.take(9, 5000, Some(CommId::new(1)));
@@ -318,7 +318,7 @@ mod tests {
     fn many_requests_of_one_variable_are_taken_without_a_search() {
         let open = AliasedHandles::new();
         const MANY: u32 = 200_000; // a search for each would take minutes
-        (0..MANY).for_each(|at| open.add(9, 100, of(at)));
+        (0..MANY).for_each(|at| open.add(9, 100, owner(at)));
         assert!((0..MANY).all(|at| take(&open, 9, 5000) == Some(at)));
         assert!(open.is_empty());
     }
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn another_handle_is_not_taken() {
         let open = AliasedHandles::new();
-        open.add(9, 100, of(1));
+        open.add(9, 100, owner(1));
         assert_eq!(take(&open, 8, 300), None);
         assert_eq!(take(&open, 9, 300), Some(1));
     }
@@ -347,7 +347,7 @@ mod tests {
             while !is_held.load(Ordering::Acquire) {
                 thread::yield_now();
             }
-            assert!(core_time(|| open.add(9, 100, of(1))) < LONG / 8);
+            assert!(core_time(|| open.add(9, 100, owner(1))) < LONG / 8);
         });
         assert_eq!(take(&open, 9, 100), Some(1));
     }
@@ -356,9 +356,9 @@ mod tests {
     fn entries_that_a_thread_keeps_are_not_waited_for_for_ever() {
         let open = AliasedHandles::new();
         open.share();
-        open.add(9, 100, of(1));
+        open.add(9, 100, owner(1));
         let left = open.lock.lock().expect("nobody holds it");
-        open.add(9, 200, of(2));
+        open.add(9, 200, owner(2));
         assert_eq!((take(&open, 9, 100), take(&open, 9, 200)), (None, None));
         drop(left);
         assert_eq!((take(&open, 9, 100), take(&open, 9, 200)), (Some(1), None));

@@ -172,7 +172,7 @@ impl Requests {
     /// Inserts, looks up and completes a dummy request, to measure the overhead per request.
     pub fn calibrate(&self) {
         const NO_REQUEST: u64 = 1;
-        let operation = OperationAtSite::of(Operation::Irecv);
+        let operation = OperationAtSite::from_operation(Operation::Irecv);
         let counted = CountedCall::new(CommId::WORLD, RegionId::OUTSIDE, operation, 0, 0, Ticks::ZERO);
         let make = || RequestState::once(RequestKind::Receive, counted, 0);
         let _ = self.table.insert_new(NO_REQUEST, make) || self.table.insert_with(NO_REQUEST, make);

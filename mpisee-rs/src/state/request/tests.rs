@@ -13,7 +13,7 @@ fn receive(communicator: CommId) -> RequestState {
     let counted = CountedCall::new(
         communicator,
         RegionId::OUTSIDE,
-        OperationAtSite::of(Operation::Irecv),
+        OperationAtSite::from_operation(Operation::Irecv),
         4001,
         0,
         Ticks::new(5),
@@ -65,7 +65,7 @@ fn a_persistent_request_stays_and_is_nothing_between_its_starts() {
     let template = CountedCall::new(
         CommId::SELF,
         RegionId::OUTSIDE,
-        OperationAtSite::of(Operation::SendInit),
+        OperationAtSite::from_operation(Operation::SendInit),
         64,
         0,
         Ticks::ZERO,
@@ -88,7 +88,7 @@ fn a_cancelled_send_needs_its_status() {
     let counted = CountedCall::new(
         CommId::SELF,
         RegionId::OUTSIDE,
-        OperationAtSite::of(Operation::Isend),
+        OperationAtSite::from_operation(Operation::Isend),
         64,
         64,
         Ticks::ZERO,
@@ -114,7 +114,7 @@ fn a_duplication_that_was_entered_is_a_plain_collective() {
     let counted = CountedCall::new(
         CommId::SELF,
         RegionId::OUTSIDE,
-        OperationAtSite::of(Operation::CommIdup),
+        OperationAtSite::from_operation(Operation::CommIdup),
         0,
         0,
         Ticks::ZERO,

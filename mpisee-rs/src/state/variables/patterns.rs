@@ -22,7 +22,7 @@ enum Found {
 
 impl Patterns {
     /// The patterns of an option, separated by commas.
-    pub fn of(option: &str) -> Patterns {
+    pub fn from_option(option: &str) -> Patterns {
         let texts = option.split(',').map(str::trim).filter(|text| !text.is_empty());
         let pattern =
             |text: &str| Pattern { text: text.to_owned(), glob: Glob::new(text), found: Found::Nothing };
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn patterns_for_which_nothing_is_read_are_named() {
-        let mut patterns = Patterns::of("pml_*, nosuch,coll_*,coll_x,,other?");
+        let mut patterns = Patterns::from_option("pml_*, nosuch,coll_*,coll_x,,other?");
         for (name, is_readable) in [("pml_a", true), ("pml_b", false), ("coll_x", false), ("coll_y", true)] {
             assert!(patterns.choose(name), "{name}");
             patterns.note(name, is_readable);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn an_mpi_without_variables_is_named_as_the_reason() {
-        let complaints = Patterns::of("*").complaints(0);
+        let complaints = Patterns::from_option("*").complaints(0);
         assert!(complaints[0].starts_with("this MPI has no performance variable, so --mpi-t '*'"));
         assert_eq!(complaints.len(), 1);
     }

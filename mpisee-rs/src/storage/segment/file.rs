@@ -44,7 +44,7 @@ static MEMORY: Memory = Memory(UnsafeCell::new([0; GRANULE]));
 
 impl FirstExtent {
     /// The place for an extent; `None` if it does not fit there, or after the first time.
-    pub fn of(from: usize, bytes: usize) -> Option<FirstExtent> {
+    pub fn from_offset(from: usize, bytes: usize) -> Option<FirstExtent> {
         static IS_TAKEN: AtomicBool = AtomicBool::new(false);
         let is_first = from == 0 && bytes == GRANULE && !IS_TAKEN.swap(true, Ordering::Relaxed);
         is_first.then(|| FirstExtent(MEMORY.0.get().cast()))
@@ -160,7 +160,7 @@ fn map(
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let (at, fixed) = place.map_or((ptr::null_mut(), 0), |place| (place.0.cast(), libc::MAP_FIXED));
     // SAFETY: a new mapping at an address of the kernel's choice, or in place of memory that nobody
-    // uses, see `FirstExtent::of`.
+    // uses, see `FirstExtent::from_offset`.
     let base = unsafe { libc::mmap(at, bytes, access, kind | fixed, file, offset as libc::off_t) };
     if base == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(base.cast()) }
 }

@@ -366,7 +366,7 @@ impl Growth {
         if to > most_bytes() || !extents.make_room(from, to) {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        let place = FirstExtent::of(from, bytes);
+        let place = FirstExtent::from_offset(from, bytes);
         let file = self.file.as_ref().filter(|_| self.full.is_none());
         let in_file = match file.map(|file| file.map(from, to, place)) {
             Some(Ok(base)) => Some(base),

@@ -23,7 +23,7 @@ pub fn rule(facts: &Facts<'_>) -> Option<Caused> {
         return None;
     }
     let cost_s = processes.early_s();
-    let last = Last::of(processes.ranks());
+    let last = Last::from_ranks(processes.ranks());
     let least = if last.is_some() { NAMED_OF_RUN } else { UNNAMED_OF_RUN };
     if facts.share_of_run(cost_s) < least || cost_s < CERTAIN_S * ranks as f64 {
         return None;

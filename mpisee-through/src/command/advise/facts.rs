@@ -169,7 +169,7 @@ impl<'a> Facts<'a> {
     pub fn gather(view: &'a ProfileView, filter: &'a CommFilter) -> Result<Self> {
         let processes = view.processes();
         // A creation is a call on the parent, which need not be among the chosen ones.
-        let of_ranks = CallFilter::of(filter.without_comms());
+        let of_ranks = CallFilter::from_comms(filter.without_comms());
         let by = By { comm: true, call: true, ..By::default() };
         let mut groups = view.group(&of_ranks, by)?;
         let by_size = By { size: true, without_times: true, ..by };
@@ -276,11 +276,11 @@ impl<'a> Facts<'a> {
 /// The waits of a profile that has samples of single ranks.
 fn measured_waits(view: &ProfileView, filter: &CommFilter) -> Result<Option<Report>> {
     let has_samples = waits::has_samples(view.profile());
-    has_samples.then(|| waits::of(view, &waits::filter(filter, &[]))).transpose()
+    has_samples.then(|| waits::measure(view, &waits::filter(filter, &[]))).transpose()
 }
 
 fn places(view: &ProfileView, filter: &CallFilter) -> Result<Vec<PlaceSum>> {
-    let Some(mut sites) = Sites::of(view, &SiteArgs::default(), &[])? else { return Ok(Vec::new()) };
+    let Some(mut sites) = Sites::from_view(view, &SiteArgs::default(), &[])? else { return Ok(Vec::new()) };
     let mut sums = place_sums(view, &mut sites, filter)?.sums;
     for PlaceSum { call, comms, .. } in &mut sums {
         comms.retain(|comm, _| !may_be_of_hang(call, comm, &view.run().ended_in));

@@ -74,7 +74,7 @@ pub fn read(facts: &Facts<'_>) -> Option<Messages> {
         found.into_iter().for_each(|(ends, sent)| known.entry(ends).or_default().add(sent));
     }
     let by = By { comm: true, call: true, rank: true, ..By::default() };
-    let groups = facts.view.group(&CallFilter::of(CommFilter::default()), by).ok()?;
+    let groups = facts.view.group(&CallFilter::from_comms(CommFilter::default()), by).ok()?;
     let mut time_s: HashMap<String, BTreeMap<u32, f64>> = HashMap::new();
     let mut brought: HashMap<u32, Brought> = HashMap::new();
     for (key, cell) in &groups.cells {

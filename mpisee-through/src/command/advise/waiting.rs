@@ -509,7 +509,8 @@ fn first_texts(sentences: &[Sentence]) -> Vec<String> {
 /// another call receives.
 fn is_call_of_messages(call: &str) -> bool {
     let kind = Operation::from_name(call).map(Operation::kind);
-    Class::of(call).is_some() || matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Completion))
+    Class::from_call(call).is_some()
+        || matches!(kind, Some(OperationKind::PointToPoint | OperationKind::Completion))
 }
 
 /// The operations on the communicators of a family whose waits were looked for.

@@ -243,7 +243,7 @@ impl<'a> Agent<'a> {
             unrecorded_before: None,
             before: Vec::new(),
             metrics: server.is_some().then_some(offered),
-            missing: MissingRanks::of(search.all(), job),
+            missing: MissingRanks::for_job(search.all(), job),
             sending: None,
             failed: None,
         };
@@ -266,7 +266,7 @@ impl<'a> Agent<'a> {
             }
             Err(why) => return Err(why),
         };
-        let reader = Reader::of(self.search.all(), Some(self.job));
+        let reader = Reader::for_jobs(self.search.all(), Some(self.job));
         let interval = Duration::from_secs_f64(args.interval);
         self.sending = Some(Sending::start(target, reader, self.job, interval)?);
         Ok(())

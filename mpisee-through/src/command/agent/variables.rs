@@ -72,7 +72,7 @@ impl Variables {
     pub fn read(&mut self, followed: &Followed, history: &mut History, sums: &mut HashMap<u32, f64>) {
         let infos = &followed.process().program.variables;
         for info in infos.iter().skip(self.series.len()) {
-            self.series.push(Series::of(info, history));
+            self.series.push(Series::from_info(info, history));
         }
         self.add(followed.variables(), sums);
     }
@@ -100,7 +100,7 @@ impl Variables {
 }
 
 impl Series {
-    fn of(info: &VariableInfo, history: &mut History) -> Option<Series> {
+    fn from_info(info: &VariableInfo, history: &mut History) -> Option<Series> {
         let grows = matches!(info.class.as_str(), "counter" | "aggregate" | "timer");
         if !grows && !matches!(info.class.as_str(), "level" | "size") {
             return None;

@@ -34,7 +34,7 @@ pub struct Claims {
 
 impl Claims {
     /// The statement of one check.
-    pub fn of(&self, check: Check) -> &'static str {
+    pub fn claim(&self, check: Check) -> &'static str {
         match check {
             Check::Ranks => self.ranks,
             Check::Names => self.names,
@@ -116,7 +116,7 @@ impl Findings {
     }
 
     /// How many differences and explained ones a check found.
-    pub fn of(&self, check: Check) -> (u64, u64) {
+    pub fn counts(&self, check: Check) -> (u64, u64) {
         self.counts[check as usize]
     }
 

@@ -23,13 +23,13 @@ pub fn render(profile: &Profile, findings: &Findings, output: &OutputArgs) -> Re
 fn text(profile: &Profile, findings: &Findings) -> String {
     let mut text = String::new();
     for &check in Check::VARIANTS {
-        let mark = match findings.of(check) {
+        let mark = match findings.counts(check) {
             (0, 0) if findings.unknown.contains(&check) => "unknown",
             (0, 0) => "ok",
             (0, _) => "explained",
             _ => "DIFFERS",
         };
-        let claim = findings.claims.of(check);
+        let claim = findings.claims.claim(check);
         text += &format!("{mark:<9}  {:<7}  {claim}", check.name());
         let is_compared = findings.skipped.is_none() && !findings.claims.within_wall_time.is_empty();
         if check == Check::Time && is_compared && !findings.unknown.contains(&check) {
@@ -57,7 +57,7 @@ fn text(profile: &Profile, findings: &Findings) -> String {
         text += &format!("… and {} more; --all shows all.\n", findings.left_out());
     }
     let not_seen: u64 = profile.run().not_seen.values().sum();
-    if findings.of(Check::Traffic).0 > 0 && not_seen > 0 {
+    if findings.counts(Check::Traffic).0 > 0 && not_seen > 0 {
         text += &format!(
             "run.json counts {} that no table has; they may have sent or received.\n",
             count(not_seen, "call")
@@ -108,7 +108,7 @@ struct FindingDocument {
 
 fn document(profile: &Profile, findings: &Findings) -> Document {
     let check = |check: Check| {
-        let (differences, explained_differences) = findings.of(check);
+        let (differences, explained_differences) = findings.counts(check);
         let is_unknown = findings.unknown.contains(&check);
         CheckDocument { check: check.name(), is_unknown, differences, explained_differences }
     };

@@ -151,7 +151,7 @@ enum What {
 }
 
 impl What {
-    fn of(self, totals: Totals) -> f64 {
+    fn amount(self, totals: Totals) -> f64 {
         match self {
             What::Wall => totals.wall_s,
             What::Time => totals.mpi_s,
@@ -190,7 +190,7 @@ impl FromStr for Bound {
 impl Bound {
     /// Compares the runs.
     pub fn judge(&self, before: Totals, after: Totals) -> Verdict {
-        let (before, after) = (self.what.of(before), self.what.of(after));
+        let (before, after) = (self.what.amount(before), self.what.amount(after));
         let most = if self.relative { before * self.by } else { self.by };
         let change = if self.growing { after - before } else { before - after };
         // What rounding leaves of equal sums is no change.

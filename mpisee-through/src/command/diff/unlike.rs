@@ -18,7 +18,7 @@ struct Setting {
 }
 
 impl Setting {
-    fn of(view: &ProfileView) -> Self {
+    fn from_view(view: &ProfileView) -> Self {
         let run = view.run();
         // Some libraries add details of their build after a comma or on further lines.
         let library = run.mpi.library.split([',', '\n']).next().unwrap_or_default();
@@ -34,7 +34,7 @@ impl Setting {
 
 /// A sentence for each part of the setting in which the runs differ.
 pub fn sentences(views: [&ProfileView; 2]) -> Vec<String> {
-    let [before, after] = views.map(Setting::of);
+    let [before, after] = views.map(Setting::from_view);
     let named = |what: &str, one: &str, other: &str| {
         (one != other).then(|| format!("The runs have different {what}: {one} in A, {other} in B."))
     };
@@ -93,7 +93,7 @@ fn share_of_all(processes: &Processes) -> Option<f64> {
 
 /// The setting of both runs, for JSON.
 pub fn values(views: [&ProfileView; 2]) -> Vec<(&'static str, Value)> {
-    let [before, after] = views.map(Setting::of);
+    let [before, after] = views.map(Setting::from_view);
     vec![
         ("program_before", before.program.as_str().into()),
         ("program_after", after.program.as_str().into()),

@@ -233,7 +233,7 @@ fn early(all: &Efficiency, processes: &Processes, form: Form) -> Option<Vec<Valu
         return None;
     }
     let of_run = ratio(early_s, all.run_s()).unwrap_or(0.0);
-    let last = Last::of(processes.ranks()).filter(|_| of_run >= NAMED_OF_RUN);
+    let last = Last::from_ranks(processes.ranks()).filter(|_| of_run >= NAMED_OF_RUN);
     let name = match &last {
         Some(last) if form.table => {
             format!("waiting in MPI_Finalize for {} ({:.0} %)", last.text(), 100.0 * last.share)

@@ -73,8 +73,8 @@ pub struct Measured {
 
 impl Measured {
     /// Of a profile that has samples of single ranks; else why there are none.
-    pub fn of(view: &ProfileView) -> Result<(Self, Report), String> {
-        let report = waits::of(view, &CallFilter::default()).map_err(|error| format!("{error:#}"))?;
+    pub fn from_view(view: &ProfileView) -> Result<(Self, Report), String> {
+        let report = waits::measure(view, &CallFilter::default()).map_err(|error| format!("{error:#}"))?;
         let mut measured = Measured { of_comm: HashMap::new(), of_rank: HashMap::new() };
         for operation in &report.operations {
             let Some(waiting) = operation.waiting else { continue };
@@ -106,7 +106,7 @@ pub struct Split {
 
 impl Split {
     /// Of the ranks of a run.
-    pub fn of(ranks: &[RankRow], measured: &Measured) -> Self {
+    pub fn from_ranks(ranks: &[RankRow], measured: &Measured) -> Self {
         let mut split = Split {
             outside_max_s: 0.0,
             runtime_s: ranks.iter().map(|row| row.wall_s.0).fold(0.0, f64::max),
@@ -198,7 +198,7 @@ mod tests {
             let (wall_s, mpi_s) = (Seconds(wall_s), Seconds(mpi_s));
             rows.push(RankRow { rank, wall_s, mpi_s, ..RankRow::default() });
         }
-        Split::of(&rows, &measured)
+        Split::from_ranks(&rows, &measured)
     }
 
     #[test]

@@ -169,7 +169,7 @@ pub struct Clause {
 
 impl Clause {
     /// The subject of a clause, without a number.
-    pub fn of(metric: Metric, call: Option<&str>, comm: Option<&str>) -> Self {
+    pub fn for_metric(metric: Metric, call: Option<&str>, comm: Option<&str>) -> Self {
         let of = call.map_or(String::new(), |call| format!(" of {call}"));
         let on = comm.map_or(String::new(), |comm| format!(" on {comm}"));
         Clause {

@@ -461,14 +461,16 @@ fn written(all: &[Facts<'_>]) -> String {
     let mut comms: Vec<&str> = units.iter().map(|(comm, _)| comm.as_str()).collect();
     comms.dedup();
     comms.retain(|comm| most_shares(all, None, comm).iter().any(|share| *share >= LEAST_SHARE));
-    let mut text = limit(all, &Clause::of(Metric::Communicators, None, None));
-    text += &limit(all, &Clause::of(Metric::Alive, None, None));
-    text.extend(comms.iter().map(|comm| limit(all, &Clause::of(Metric::Operations, None, Some(comm)))));
+    let mut text = limit(all, &Clause::for_metric(Metric::Communicators, None, None));
+    text += &limit(all, &Clause::for_metric(Metric::Alive, None, None));
+    text.extend(
+        comms.iter().map(|comm| limit(all, &Clause::for_metric(Metric::Operations, None, Some(comm)))),
+    );
     for (comm, call) in units.iter().filter(|(_, call)| is_certain(call)) {
         let [calls, bytes, time] = most_shares(all, Some(call), comm);
         let lines = [(Metric::Calls, calls.max(time)), (Metric::Bytes, bytes)];
         let lines = lines.into_iter().filter(|(_, share)| *share >= LEAST_SHARE);
-        text.extend(lines.map(|(metric, _)| limit(all, &Clause::of(metric, Some(call), Some(comm)))));
+        text.extend(lines.map(|(metric, _)| limit(all, &Clause::for_metric(metric, Some(call), Some(comm)))));
     }
     text.extend(units.iter().filter_map(|(comm, call)| limit_of_imbalance(all, comm, call)));
     text
@@ -477,7 +479,7 @@ fn written(all: &[Facts<'_>]) -> String {
 /// The shares of the calls, the bytes and the time in MPI that an operation has on a communicator,
 /// or all operations; of the run in which each is the largest.
 fn most_shares(all: &[Facts<'_>], call: Option<&str>, comm: &str) -> [f64; 3] {
-    let clause = Clause::of(Metric::Calls, call, Some(comm));
+    let clause = Clause::for_metric(Metric::Calls, call, Some(comm));
     let sums = |facts: &Facts<'_>, takes: &dyn Fn(&str, &str) -> bool| {
         let chosen = facts.cells.iter().filter(|((comm, call), _)| takes(comm, call));
         chosen.fold([0.0; 3], |[calls, bytes, time_s], (_, cell)| {
@@ -509,7 +511,7 @@ fn limit(all: &[Facts<'_>], clause: &Clause) -> String {
 
 /// The line on the imbalance of an operation, if it has much of the time and may be less even.
 fn limit_of_imbalance(all: &[Facts<'_>], comm: &str, call: &str) -> Option<String> {
-    let clause = Clause::of(Metric::Imbalance, Some(call), Some(comm));
+    let clause = Clause::for_metric(Metric::Imbalance, Some(call), Some(comm));
     let found = all.iter().filter_map(|facts| facts.value(&clause)).reduce(f64::max)?;
     let limit = (10.0 * found * IMBALANCE_ROOM).ceil() / 10.0;
     // All time on one rank is as many times the mean as there are members.

@@ -27,7 +27,7 @@ struct Annotated {
 
 /// The files with the largest share first: text for reading, rows for CSV and JSON.
 pub fn answer(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
-    let sums = Sums::of(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
+    let sums = Sums::from_rows(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
     let all = sums.all(args.of);
     let mut found = sums.sorted(args.of);
     let left_out = found.len().saturating_sub(args.shown.limit(&args.output));
@@ -56,7 +56,7 @@ const MOST_DRAWN: usize = 200;
 
 /// The files as a picture: the same lines, each with a bar.
 pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Picture {
-    let sums = Sums::of(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
+    let sums = Sums::from_rows(&chosen.rows, |row| vec![Label::Text(row.source.clone())]);
     let all = sums.all(args.of);
     let mut found = sums.sorted(args.of);
     let rest = found.split_off(args.shown.in_picture(DRAWN, MOST_DRAWN).min(found.len()));
@@ -64,7 +64,7 @@ pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Picture {
     let files = files(&found, view, args, &mut notes);
     let files: Vec<SourceFile> = files.iter().map(|(name, file)| drawn(name, file, chosen, args)).collect();
     if !rest.is_empty() {
-        let amount = rest.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.of(args.of)));
+        let amount = rest.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.amount(args.of)));
         let (lines, have) = if rest.len() == 1 { ("line", "has") } else { ("lines", "have") };
         let share = picture::share(amount, all);
         notes.push(format!(
@@ -160,7 +160,7 @@ fn rows(files: &[(String, Annotated)], chosen: &Chosen, args: &GpuArgs, all: u64
 /// A file for reading.
 fn section(name: &str, file: &Annotated, chosen: &Chosen, args: &GpuArgs, all: u64) -> String {
     let page = args.output.page();
-    let of_file = file.lines.values().fold(0u64, |sum, line| sum.saturating_add(line.of(args.of)));
+    let of_file = file.lines.values().fold(0u64, |sum, line| sum.saturating_add(line.amount(args.of)));
     let share = 100.0 * of_file as f64 / all.max(1) as f64;
     let mut text = format!("{}  {share:.1} {}\n", page.bold(&printable(name)), args.of.heading());
     if file.lines.keys().eq([&0]) {

@@ -45,7 +45,7 @@ pub fn about(name: &str, sum: &Sum, is_sampled: bool) -> String {
 
 /// The rows of a table as bars, and with `--detail` what is in each of them.
 pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Picture> {
-    let found = Sums::of(&chosen.rows, |row| sums::key(args.by(), row)).sorted(args.of);
+    let found = Sums::from_rows(&chosen.rows, |row| sums::key(args.by(), row)).sorted(args.of);
     let mpi = if args.of == Of::Bytes { Mpi::beside(view.profile(), chosen, args.by())? } else { None };
     let drawing = Drawing { chosen, args, mpi };
     let most = args.shown.in_picture(if args.detail { SHOWN.1 } else { SHOWN.0 }, MOST_SHOWN);
@@ -83,7 +83,7 @@ impl Drawing<'_> {
     /// The first of the sums as bars; `main` is what they are in, if it is not all.
     fn list(&self, main: &str, by: By, part: By, found: &[(Key, Sum)], most: usize) -> Bars {
         let of = self.args.of;
-        let all = found.iter().fold(0u64, |all, (_, sum)| all.saturating_add(sum.of(of)));
+        let all = found.iter().fold(0u64, |all, (_, sum)| all.saturating_add(sum.amount(of)));
         let is_known = detail::knows_kernel(by, part);
         let (shown, rest) = found.split_at(most.min(found.len()));
         let number = found.len() as u64;
@@ -111,7 +111,7 @@ impl Drawing<'_> {
         {
             title += &format!("; MPI sent {sent} bytes there, and received {received}");
         }
-        let amount = sum.of(self.args.of);
+        let amount = sum.amount(self.args.of);
         Bar {
             name,
             aside,
@@ -132,7 +132,7 @@ impl Drawing<'_> {
         if rest.is_empty() {
             return String::new();
         }
-        let amount = rest.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.of(self.args.of)));
+        let amount = rest.iter().fold(0u64, |sum, (_, one)| sum.saturating_add(one.amount(self.args.of)));
         let share = picture::share(amount, all);
         let number = rest.len() as u64;
         let (has, what) = (if number == 1 { "has" } else { "have" }, self.noun(by, number));

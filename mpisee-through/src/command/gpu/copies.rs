@@ -58,7 +58,7 @@ pub struct Rows {
 
 impl Rows {
     /// The rows that the filters take.
-    pub fn of(profile: &Profile, args: &GpuArgs) -> Result<Rows> {
+    pub fn from_profile(profile: &Profile, args: &GpuArgs) -> Result<Rows> {
         let takes = |row: &CopyRow| args.choice.takes_line(row.rank, &row.device, "", ["", &row.line]);
         let mut copies = Vec::new();
         for row in profile.rows_if_any::<CopyRow>()? {
@@ -78,7 +78,7 @@ pub fn answer(view: &ProfileView, args: &GpuArgs, is_of_messages: bool) -> Resul
     if args.annotate || args.image.is_some() || args.graph {
         bail!("copies of the host have no picture and no source; --by copy and --by staging are tables");
     }
-    let rows = Rows::of(view.profile(), args)?;
+    let rows = Rows::from_profile(view.profile(), args)?;
     let (mut copies, mut staged) = (by_end(&rows, args), by_comm(&rows, args));
     let sentences = sentences(&rows.staged);
     let mut answer = if is_of_messages {

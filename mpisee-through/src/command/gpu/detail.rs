@@ -30,7 +30,7 @@ pub fn parts(chosen: &Chosen, by: By) -> impl Iterator<Item = By> {
 /// The sums of one division.
 pub fn sums_of(chosen: &Chosen, by: By, main: &[Label], part: By) -> Sums {
     let is_of = |row: &&Accessed| sums::key(by, row)[..main.len()] == *main;
-    Sums::of(chosen.rows.iter().filter(is_of), |row| sums::key(part, row))
+    Sums::from_rows(chosen.rows.iter().filter(is_of), |row| sums::key(part, row))
 }
 
 /// How many of a key's columns say what a row is of: not, whose memory it accesses.

@@ -26,7 +26,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn of(&self, of: Of) -> u64 {
+    fn amount(&self, of: Of) -> u64 {
         self.pushed[of as usize].saturating_add(self.pulled[of as usize])
     }
 }
@@ -47,7 +47,7 @@ pub fn picture(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Pi
         }
     }
     let most = if args.graph { MOST_NODES } else { MOST_FIELDS };
-    let axes = FieldAxes::of(flows.keys().flat_map(|(from, to)| [from, to]), most);
+    let axes = FieldAxes::from_ends(flows.keys().flat_map(|(from, to)| [from, to]), most);
     let mut panels = vec![kernels_panel(&flows, &axes, args)];
     if let (Of::Bytes, Some(mpi)) = (args.of, Mpi::beside(view.profile(), chosen, args.by())?) {
         panels.push(mpi_panel(&mpi, &axes, args.by()));
@@ -81,7 +81,7 @@ struct FieldAxes {
 }
 
 impl FieldAxes {
-    fn of<'e>(ends: impl Iterator<Item = &'e Label>, most: usize) -> Self {
+    fn from_ends<'e>(ends: impl Iterator<Item = &'e Label>, most: usize) -> Self {
         let key = |end: &'e Label| (is_place(end.text()), end);
         let ends: Vec<&Label> =
             ends.map(key).collect::<BTreeSet<_>>().into_iter().map(|(_, end)| end).collect();
@@ -137,13 +137,13 @@ fn kernels_panel(flows: &BTreeMap<(Label, Label), Flow>, axes: &FieldAxes, args:
             sum.pulled[of] = sum.pulled[of].saturating_add(flow.pulled[of]);
         }
     }
-    let all = fields.values().fold(0u64, |all, flow| all.saturating_add(flow.of(args.of)));
+    let all = fields.values().fold(0u64, |all, flow| all.saturating_add(flow.amount(args.of)));
     let field = |(&(row, column), flow): (&(u32, u32), &Flow)| {
         let (from, to) = (&axes.names[row as usize], &axes.names[column as usize]);
         let [pushed, pulled] = [flow.pushed, flow.pulled].map(|sums| exact(sums[args.of as usize]));
         let title =
             format!("{from} to {to}: {pushed} stored by kernels of {from}, {pulled} loaded by those of {to}");
-        Field { row, column, amount: flow.of(args.of), title }
+        Field { row, column, amount: flow.amount(args.of), title }
     };
     Panel {
         title: format!("By GPU kernels: {}", with_unit(all, human_bytes)),
@@ -186,11 +186,11 @@ mod tests {
         let mut names = ["host", "(unknown)", "managed"].map(Label::from).to_vec();
         names.extend([10, 9].map(Label::Number));
         assert_eq!(
-            FieldAxes::of(names.iter(), MOST_FIELDS).names,
+            FieldAxes::from_ends(names.iter(), MOST_FIELDS).names,
             ["9", "10", "(unknown)", "host", "managed"]
         );
         let names = ["host", "GPU-b", "GPU-a"].map(Label::from);
-        assert_eq!(FieldAxes::of(names.iter(), MOST_FIELDS).names, ["GPU-a", "GPU-b", "host"]);
+        assert_eq!(FieldAxes::from_ends(names.iter(), MOST_FIELDS).names, ["GPU-a", "GPU-b", "host"]);
     }
 
     #[test]
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn many_ranks_share_fields() {
         let names: Vec<Label> = (0..1025).map(Label::Number).collect();
-        let axes = FieldAxes::of(names.iter(), MOST_FIELDS);
+        let axes = FieldAxes::from_ends(names.iter(), MOST_FIELDS);
         assert_eq!(
             (axes.names.len(), axes.names[1].as_str(), axes.fields[&Label::Number(1024)]),
             (342, "3-5", 341)

@@ -207,8 +207,8 @@ struct Chosen {
 }
 
 impl Chosen {
-    fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
-        let mut symbols = Symbols::of(view.profile(), SearchDirs(args.source.clone()))?;
+    fn from_view(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
+        let mut symbols = Symbols::from_profile(view.profile(), SearchDirs(args.source.clone()))?;
         let needs_objects = args.detail || args.by() == By::Object || args.choice.needs_objects();
         let mut devices = RankDevices::new();
         let mut add = |rank, device: &str| {
@@ -243,10 +243,10 @@ impl Chosen {
         }
         let rows = chosen;
         if rows.is_empty() {
-            let names = Names::of(all_kernels.iter().map(String::as_str));
+            let names = Names::from_mangled(all_kernels.iter().map(String::as_str));
             no_match::need_access(all_kernels.iter().map(|kernel| names.get(kernel)), &all_ranks)?;
         }
-        let kernels = Names::of(rows.iter().map(|row| row.kernel.as_str()));
+        let kernels = Names::from_mangled(rows.iter().map(|row| row.kernel.as_str()));
         let is_sampled = rows.iter().any(|row| row.sampled > 1);
         let problems = symbols.problems(&objects);
         Ok(Chosen { rows, kernels, is_sampled, ends, devices, problems })
@@ -275,7 +275,7 @@ pub fn run(args: &GpuArgs) -> Result<Outcome> {
     if args.choice.names_ranks() {
         view.ranks("which ranks and devices access what")?;
     }
-    let chosen = Chosen::of(&view, args)?;
+    let chosen = Chosen::from_view(&view, args)?;
     if let Some(file) = &args.image {
         file.write(&picture(&view, &chosen, args)?)?;
         return Ok(Outcome::Done);
@@ -339,7 +339,7 @@ const NOTHING_TO_CHOOSE: &str = "The profile has no accesses of GPU kernels, amo
     `mpisee-through gpu` has all that is known of GPUs.";
 
 fn table(view: &ProfileView, chosen: &Chosen, args: &GpuArgs) -> Result<Answer> {
-    let sums = Sums::of(&chosen.rows, |row| sums::key(args.by(), row));
+    let sums = Sums::from_rows(&chosen.rows, |row| sums::key(args.by(), row));
     let found = sums.sorted(args.of);
     let mpi = Mpi::beside(view.profile(), chosen, args.by())?;
     let all = sums.all(args.of);

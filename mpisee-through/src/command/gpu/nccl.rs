@@ -115,7 +115,7 @@ pub fn time_sheet(view: &ProfileView, chosen: &CommFilter) -> Result<Sheet> {
     let mut rows: Vec<(f64, Vec<Value>)> = by_rank
         .iter()
         .map(|((comm, call, size_min, size_max), ranks)| {
-            let of = Members::of(view, comms.get(comm), ranks.len());
+            let of = Members::from_view(view, comms.get(comm), ranks.len());
             let mut row = vec![Value::from(comm.as_str()), Value::from(call.as_str())];
             row.extend([Value::Bytes(*size_min), Value::Bytes(*size_max)]);
             row.extend(cells(call, of, ranks));
@@ -152,7 +152,7 @@ struct Members {
 
 impl Members {
     /// Of the communicator of a row; `with_times` processes have calls.
-    fn of(view: &ProfileView, row: Option<&CommRow>, with_times: usize) -> Members {
+    fn from_view(view: &ProfileView, row: Option<&CommRow>, with_times: usize) -> Members {
         let present = row.map_or(0, |row| view.ranks_on(&[row], std::iter::empty(), &CommFilter::default()));
         Members { size: row.map_or(0, |row| row.size), processes: present.max(with_times as u64).max(1) }
     }

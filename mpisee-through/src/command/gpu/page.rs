@@ -51,21 +51,25 @@ pub struct Page {
 
 impl Page {
     /// Reads the profile.
-    pub fn of(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
-        let chosen = Chosen::of(view, args)?;
+    pub fn from_view(view: &ProfileView, args: &GpuArgs) -> Result<Self> {
+        let chosen = Chosen::from_view(view, args)?;
         let devices: Vec<DeviceRow> = load::if_any(view.profile())?;
         let links: Vec<DeviceLinkRow> = load::if_any(view.profile())?;
-        let of_host = copies::Rows::of(view.profile(), args)?;
+        let of_host = copies::Rows::from_profile(view.profile(), args)?;
         let mut notes: Vec<String> = chosen.problems.iter().cloned().collect();
         let names = short_names(&chosen, &devices, &of_host);
         let is_table = args.output.format() == Format::Table;
         // Programs compare whole UUIDs.
         let shown = DeviceNames(if is_table { names.clone() } else { BTreeMap::new() });
-        let buffers = Buffers::of(view)?;
+        let buffers = Buffers::from_view(view)?;
         let ways = match view.ranks("whose data moved") {
             Ok(_) => {
-                let ways =
-                    Ways::of(view.profile(), &chosen, &of_host.copies, !buffers.sheet.rows.is_empty())?;
+                let ways = Ways::from_profile(
+                    view.profile(),
+                    &chosen,
+                    &of_host.copies,
+                    !buffers.sheet.rows.is_empty(),
+                )?;
                 notes.extend(ways.notes(buffers.without_peers));
                 ways
             }
@@ -127,7 +131,7 @@ fn cut(sheets: &mut [(&'static str, Sheet)], args: &GpuArgs) -> Vec<String> {
 pub fn of_comms(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
     let comms = CommFilter::of_comms(args.comm.clone());
     no_match::need_chosen(view, &comms)?;
-    let mut of_host = copies::Rows::of(view.profile(), args)?;
+    let mut of_host = copies::Rows::from_profile(view.profile(), args)?;
     of_host.staged.retain(|row| view.processes().takes_comm(&comms, &row.comm));
     let mut sheets = vec![
         (COMMS_OF_NCCL, nccl::comm_sheet(view, &comms)?),
@@ -150,7 +154,7 @@ pub fn of_comms(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
 
 /// The page as an answer.
 pub fn answer(view: &ProfileView, args: &GpuArgs) -> Result<Answer> {
-    let page = Page::of(view, args)?;
+    let page = Page::from_view(view, args)?;
     let closing = if page.has_some { page.closing } else { NOTHING.to_owned() };
     let mut answer = Answer::of_sheets(view.profile(), page.sheets);
     answer.closing = closing;
@@ -251,7 +255,7 @@ struct Buffers {
 }
 
 impl Buffers {
-    fn of(view: &ProfileView) -> Result<Self> {
+    fn from_view(view: &ProfileView) -> Result<Self> {
         let mut rows = Vec::new();
         let (mut is_of_gpus, mut without_peers) = (false, WithoutPeers::default());
         for (memory, filter) in CallFilter::each_memory() {

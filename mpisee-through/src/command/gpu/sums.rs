@@ -44,7 +44,7 @@ impl Sum {
     }
 
     /// How much it is.
-    pub fn of(&self, of: Of) -> u64 {
+    pub fn amount(&self, of: Of) -> u64 {
         match of {
             Of::Bytes => self.bytes.iter().fold(0, |sum, bytes| sum.saturating_add(*bytes)),
             Of::Accesses => self.accesses,
@@ -65,7 +65,7 @@ impl Sum {
     pub fn cells(&self, of: Of, all: u64, is_sampled: bool) -> Vec<Value> {
         let mut cells = vec![Value::Count(self.accesses)];
         cells.extend(self.bytes.map(Value::Bytes));
-        cells.push(Value::Share(self.of(of) as f64 / all.max(1) as f64));
+        cells.push(Value::Share(self.amount(of) as f64 / all.max(1) as f64));
         if is_sampled {
             cells.push(Value::Number(self.error.round()));
         }
@@ -94,7 +94,10 @@ pub struct Sums(BTreeMap<Key, Sum>);
 
 impl Sums {
     /// The sums of the rows.
-    pub fn of<'r>(rows: impl IntoIterator<Item = &'r Accessed>, key: impl Fn(&Accessed) -> Key) -> Self {
+    pub fn from_rows<'r>(
+        rows: impl IntoIterator<Item = &'r Accessed>,
+        key: impl Fn(&Accessed) -> Key,
+    ) -> Self {
         let mut sums = Sums::default();
         for row in rows {
             sums.0.entry(key(row)).or_default().add(row);
@@ -106,13 +109,13 @@ impl Sums {
     pub fn sorted(&self, of: Of) -> Vec<(Key, Sum)> {
         let mut sorted: Vec<(Key, Sum)> =
             self.0.iter().map(|(key, sum)| (key.clone(), sum.clone())).collect();
-        sorted.sort_by_key(|(_, sum)| Reverse(sum.of(of)));
+        sorted.sort_by_key(|(_, sum)| Reverse(sum.amount(of)));
         sorted
     }
 
     /// The sum of all.
     pub fn all(&self, of: Of) -> u64 {
-        self.0.values().fold(0, |all, sum| all.saturating_add(sum.of(of)))
+        self.0.values().fold(0, |all, sum| all.saturating_add(sum.amount(of)))
     }
 }
 

@@ -60,7 +60,7 @@ impl Moved {
 struct Counted([bool; 4]);
 
 impl Counted {
-    fn of(profile: &Profile) -> Self {
+    fn from_profile(profile: &Profile) -> Self {
         let has = |file: &str| profile.directory().join(file).exists();
         let is_of_mpi = !profile.run().is_without_mpi();
         Counted([is_of_mpi, has(NcclPeerRow::FILE), has(CopyRow::FILE), has(GpuRow::FILE)])
@@ -88,9 +88,14 @@ impl Ways {
     /// Adds up a profile with rows of each rank. `has_buffers` says that some buffers of calls are
     /// in memory of GPUs, or of calls of NCCL: where no rank's GPU is known, as of AMD's, messages
     /// may be of any.
-    pub fn of(profile: &Profile, chosen: &Chosen, copies: &[CopyRow], has_buffers: bool) -> Result<Ways> {
+    pub fn from_profile(
+        profile: &Profile,
+        chosen: &Chosen,
+        copies: &[CopyRow],
+        has_buffers: bool,
+    ) -> Result<Ways> {
         let mut ways = Ways {
-            counted: Counted::of(profile),
+            counted: Counted::from_profile(profile),
             is_of_gpus: has_buffers || !chosen.devices.is_empty(),
             ..Ways::default()
         };

@@ -38,7 +38,7 @@ struct Data {
 }
 
 impl Data {
-    fn of(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Data {
             id: row.get(0)?,
             rank: row.get(1)?,
@@ -87,7 +87,7 @@ fn read_tables(file: &Path) -> Result<Tables> {
     let mut statement = database.prepare(QUERY)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
-        let data = Data::of(row).map_err(|error| unusable(&error, "data", row.get(0).unwrap_or(0)))?;
+        let data = Data::from_row(row).map_err(|error| unusable(&error, "data", row.get(0).unwrap_or(0)))?;
         if data.rank >= ranks {
             bail!("data has the rank {}, and mappings {ranks} ranks", data.rank);
         }

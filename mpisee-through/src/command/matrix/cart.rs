@@ -8,7 +8,7 @@ pub struct Cart {
 
 impl Cart {
     /// The grid in `cart dims=4x2 periods=1x0`.
-    pub fn of(topology: &str) -> Option<Self> {
+    pub fn from_topology(topology: &str) -> Option<Self> {
         let (dims, periods) = topology.strip_prefix("cart dims=")?.split_once(" periods=")?;
         let dims: Vec<u32> = dims.split('x').map(|extent| extent.parse().ok()).collect::<Option<_>>()?;
         let periods: Vec<bool> = periods.split('x').map(|periodic| periodic == "1").collect();
@@ -46,12 +46,12 @@ mod tests {
 
     #[test]
     fn neighbours_are_wrapped_around_where_the_grid_is_periodic() {
-        let grid = Cart::of("cart dims=3x2 periods=1x0").unwrap();
+        let grid = Cart::from_topology("cart dims=3x2 periods=1x0").unwrap();
         assert_eq!(grid.len(), 6);
         assert_eq!(grid.neighbours(0), [4, 2, 1]);
         assert_eq!(grid.neighbours(3), [1, 5, 2]);
-        assert!(Cart::of("graph degree=3").is_none());
-        let pair = Cart::of("cart dims=2 periods=1").unwrap();
+        assert!(Cart::from_topology("graph degree=3").is_none());
+        let pair = Cart::from_topology("cart dims=2 periods=1").unwrap();
         assert_eq!(pair.neighbours(0), [1, 1], "both neighbours are the same process");
     }
 }

@@ -162,7 +162,7 @@ fn to_neighbours(
     bytes: &BTreeMap<u32, u64>,
     add: &mut impl FnMut(u32, u32, u64),
 ) -> Option<()> {
-    let grid = Cart::of(&row.topology).filter(|grid| grid.len() == members.len() as u64)?;
+    let grid = Cart::from_topology(&row.topology).filter(|grid| grid.len() == members.len() as u64)?;
     let neighbours = |place: usize| grid.neighbours(place as u32);
     let of = |rank: &u32| bytes.get(rank).copied().unwrap_or(0);
     if members.iter().enumerate().any(|(place, rank)| of(rank) > 0 && neighbours(place).is_empty()) {

@@ -17,10 +17,10 @@ pub fn fitting(width: Option<u16>) -> u32 {
 /// The grid, with what its shades mean.
 pub fn drawn(axis: &Axis, pairs: &[((u32, u32), Traffic)], of: Of) -> String {
     let fields = axis.len() as usize;
-    let most = pairs.iter().map(|&(_, traffic)| traffic.of(of)).max().unwrap_or(0);
+    let most = pairs.iter().map(|&(_, traffic)| traffic.amount(of)).max().unwrap_or(0);
     let mut shades = vec![0; fields * fields];
     for &((from, to), traffic) in pairs {
-        shades[from as usize * fields + to as usize] = shade(traffic.of(of), most);
+        shades[from as usize * fields + to as usize] = shade(traffic.amount(of), most);
     }
     let names: Vec<String> = (0..axis.len()).map(|field| short(&axis.name(field))).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);

@@ -17,7 +17,7 @@ pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: 
     let field = |&((from, to), traffic): &((u32, u32), Traffic)| Field {
         row: from,
         column: to,
-        amount: traffic.of(of),
+        amount: traffic.amount(of),
         title: format!(
             "{} to {}: {}, {}",
             axis.name(from),

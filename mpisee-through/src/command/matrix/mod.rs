@@ -117,12 +117,12 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let (mut pairs, mut cut_off) = messages(args, view, &axis)?;
     let beside = match args.collectives {
         true => add_collectives(args, view, &axis, &mut pairs)?,
-        false => Beside::of(args, view, pairs.values().map(|traffic| traffic.bytes))?,
+        false => Beside::from_view(args, view, pairs.values().map(|traffic| traffic.bytes))?,
     };
     cut_off = cut_off.or(beside.cut_off);
     let (beside, left_out) = (beside.sentence, beside.bytes);
     let mut sorted: Vec<((u32, u32), Traffic)> = pairs.into_iter().collect();
-    sorted.sort_by_key(|&(ends, traffic)| (std::cmp::Reverse(traffic.of(args.of)), ends));
+    sorted.sort_by_key(|&(ends, traffic)| (std::cmp::Reverse(traffic.amount(args.of)), ends));
     let mut all = Traffic::default();
     sorted.iter().for_each(|&(_, traffic)| all.add(traffic));
     if let Some(file) = &args.image {
@@ -130,7 +130,7 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         file.write(&image::picture(&view.program(), &axis, &sorted, args.of, &beside))?;
         return cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()));
     }
-    let part = |traffic: &Traffic| share(traffic.of(args.of), all.of(args.of));
+    let part = |traffic: &Traffic| share(traffic.amount(args.of), all.amount(args.of));
     let mut rows =
         sorted.iter().map(|(ends, traffic)| row(args, &axis, *ends, *traffic, part(traffic))).collect();
     let closing = args.shown.cut(&args.output, &mut rows, NOTHING);
@@ -218,9 +218,9 @@ struct Beside {
 
 impl Beside {
     /// All collectives, beside a matrix of messages with these bytes.
-    fn of(args: &MatrixArgs, view: &ProfileView, shown: impl Iterator<Item = u64>) -> Result<Self> {
+    fn from_view(args: &MatrixArgs, view: &ProfileView, shown: impl Iterator<Item = u64>) -> Result<Self> {
         let by = GroupBy { call: true, without_times: true, ..GroupBy::default() };
-        let groups = view.group(&CallFilter::of(args.filter.clone()), by)?;
+        let groups = view.group(&CallFilter::from_comms(args.filter.clone()), by)?;
         let collective = groups.cells.iter().filter(|(key, _)| is_mpi_collective(groups.call(key)));
         let bytes = collective.map(|(_, cell)| cell.bytes).fold(0, u64::saturating_add);
         let both = shown.fold(bytes, u64::saturating_add);

@@ -44,7 +44,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let mut all = Traffic::default();
     sums.values().for_each(|(_, sum)| all.add(*sum));
     let mut sorted: Vec<((i64, i64), (u64, Traffic))> = sums.into_iter().collect();
-    sorted.sort_by_key(|&(ends, (_, sum))| (std::cmp::Reverse(sum.of(args.of)), ends));
+    sorted.sort_by_key(|&(ends, (_, sum))| (std::cmp::Reverse(sum.amount(args.of)), ends));
     let mut rows = sorted
         .iter()
         .map(|&((first, last), (pairs, sum))| {
@@ -54,7 +54,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
                 Value::Count(pairs),
                 Value::Count(sum.messages),
                 Value::Bytes(sum.bytes),
-                Value::Share(super::share(sum.of(args.of), all.of(args.of))),
+                Value::Share(super::share(sum.amount(args.of), all.amount(args.of))),
             ]
         })
         .collect();
@@ -69,7 +69,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
             human_bytes(all.bytes)
         );
     }
-    let beside = Beside::of(args, view, std::iter::once(all.bytes))?;
+    let beside = Beside::from_view(args, view, std::iter::once(all.bytes))?;
     answer.lead += &beside.sentence;
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
     answer.values.push(("left_out_collective_bytes", Value::Bytes(beside.bytes)));

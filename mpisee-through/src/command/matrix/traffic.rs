@@ -59,7 +59,7 @@ impl Traffic {
     }
 
     /// How much it is.
-    pub fn of(self, what: Of) -> u64 {
+    pub fn amount(self, what: Of) -> u64 {
         match what {
             Of::Bytes => self.bytes,
             Of::Messages => self.messages,

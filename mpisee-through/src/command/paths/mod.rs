@@ -120,7 +120,7 @@ impl Times {
 /// Runs the command.
 pub fn run(args: &PathsArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    PathsAnswer::of(args, &view)?.answer.write(&args.output)
+    PathsAnswer::from_view(args, &view)?.answer.write(&args.output)
 }
 
 /// The answer of the command, and the paths that its rows are of.
@@ -134,7 +134,7 @@ impl PathsAnswer {
     ///
     /// # Errors
     /// As [`need_frames`], [`Sites::needed`] and [`path_sums`].
-    pub fn of(args: &PathsArgs, view: &ProfileView) -> Result<Self> {
+    pub fn from_view(args: &PathsArgs, view: &ProfileView) -> Result<Self> {
         need_frames([view], &args.sites, &args.source)?;
         let mut sites = Sites::needed(view, &args.sites, &args.source)?;
         let filter = CallFilter::of_calls(args.comms.clone(), &args.call);

@@ -42,7 +42,7 @@ struct Parts {
 
 impl Parts {
     /// Of calls and nanoseconds by communicator, of each row.
-    fn of<'a>(
+    fn from_rows<'a>(
         rows: impl Iterator<Item = &'a BTreeMap<String, (u64, u128)>>,
         comms: &mut FamilyNumbers<'_>,
     ) -> Self {
@@ -70,13 +70,13 @@ const LISTS: [&str; 2] = ["comms", "sites"];
 
 impl CallSites {
     /// Of the answer of `sites`, of which the first rows are shown.
-    pub fn of(found: &mut sites::SitesAnswer, comms: &mut FamilyNumbers<'_>) -> Self {
+    pub fn from_found(found: &mut sites::SitesAnswer, comms: &mut FamilyNumbers<'_>) -> Self {
         let Some(sheet) = found.answer.sheets.first_mut() else { return CallSites::default() };
         sheet.keep_columns(|name, _| !LISTS.contains(&name));
         let notes = found.answer.values.iter().find(|(name, _)| *name == "notes");
         let shown = found.sums.iter().take(sheet.rows.len());
         CallSites {
-            parts: Parts::of(shown.map(|sum| &sum.comms), comms),
+            parts: Parts::from_rows(shown.map(|sum| &sum.comms), comms),
             table: Table::from(&*sheet),
             notes: notes.map_or(String::new(), |(_, notes)| notes.in_table()),
         }
@@ -85,7 +85,7 @@ impl CallSites {
 
 impl CallPaths {
     /// Of the answer of `paths`.
-    pub fn of(found: &paths::PathsAnswer, comms: &mut FamilyNumbers<'_>) -> Self {
+    pub fn from_found(found: &paths::PathsAnswer, comms: &mut FamilyNumbers<'_>) -> Self {
         let mut names = Numbered::default();
         let number = |path: &paths::OnPath| -> Vec<u32> {
             path.frames.iter().map(SiteFrame::text).map(|text| names.number(&text)).collect()
@@ -93,7 +93,7 @@ impl CallPaths {
         let frames = found.paths.iter().map(number).collect();
         CallPaths {
             table: found.answer.sheets.first().map_or_else(Table::default, Table::from),
-            parts: Parts::of(found.paths.iter().map(|path| &path.comms), comms),
+            parts: Parts::from_rows(found.paths.iter().map(|path| &path.comms), comms),
             frames,
             names: names.names,
             lead: found.answer.lead.trim_end().to_owned(),

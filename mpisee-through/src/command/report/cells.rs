@@ -27,7 +27,7 @@ pub struct Operations {
 
 impl Operations {
     /// Of the sums of families.
-    pub fn of(sums: &[CommSum<'_>], comms: &mut FamilyNumbers<'_>, calls: &mut Numbered) -> Self {
+    pub fn from_sums(sums: &[CommSum<'_>], comms: &mut FamilyNumbers<'_>, calls: &mut Numbered) -> Self {
         let by_name: BTreeMap<String, u32> =
             (0..).zip(&comms.names).map(|(number, (name, _))| (name.clone(), number)).collect();
         let mut all = Operations::default();
@@ -61,7 +61,12 @@ pub struct RankTimes {
 
 impl RankTimes {
     /// Of groups by communicator, operation and rank.
-    pub fn of(groups: &Groups, comms: &mut FamilyNumbers<'_>, calls: &mut Numbered, axis: &RankAxis) -> Self {
+    pub fn from_groups(
+        groups: &Groups,
+        comms: &mut FamilyNumbers<'_>,
+        calls: &mut Numbered,
+        axis: &RankAxis,
+    ) -> Self {
         let mut sums: BTreeMap<(u32, u32, u32), u128> = BTreeMap::new();
         for (key, cell) in &groups.cells {
             let Some(field) = axis.field(key.rank) else { continue };
@@ -125,7 +130,7 @@ fn by_family(
 
 impl Sizes {
     /// Of the profile, and the error that ended reading.
-    pub fn of(
+    pub fn from_view(
         view: &ProfileView,
         comms: &mut FamilyNumbers<'_>,
         calls: &mut Numbered,
@@ -153,7 +158,10 @@ impl Sizes {
 
 impl RegionTimes {
     /// Of the profile, and the error that ended reading.
-    pub fn of(view: &ProfileView, comms: &mut FamilyNumbers<'_>) -> Result<(Self, Option<ProfileError>)> {
+    pub fn from_view(
+        view: &ProfileView,
+        comms: &mut FamilyNumbers<'_>,
+    ) -> Result<(Self, Option<ProfileError>)> {
         let by = By { comm: true, region: true, without_times: true, ..By::default() };
         let groups = view.group(&CallFilter::default(), by)?;
         let mut names = Numbered::default();

@@ -129,9 +129,9 @@ impl<'a> Data<'a> {
         let mut calls = Numbered::default();
         let mut all = operation_sums::sums(view, &CallFilter::default(), true)?;
         let mut numbers = FamilyNumbers::new(family_rows::of_table(view, |_| true, true));
-        let operations = Operations::of(&all.comms, &mut numbers, &mut calls);
-        let (sizes, sizes_cut_off) = Sizes::of(view, &mut numbers, &mut calls)?;
-        let (region_times, regions_cut_off) = RegionTimes::of(view, &mut numbers)?;
+        let operations = Operations::from_sums(&all.comms, &mut numbers, &mut calls);
+        let (sizes, sizes_cut_off) = Sizes::from_view(view, &mut numbers, &mut calls)?;
+        let (region_times, regions_cut_off) = RegionTimes::from_view(view, &mut numbers)?;
         let mut gathered = Gathered {
             view,
             directory,
@@ -148,7 +148,7 @@ impl<'a> Data<'a> {
         let over_time = gathered.over_time(&numbers);
         let gpus = gathered.gpus()?;
         let advice = gathered.advice(&numbers)?;
-        let processes = Processes::of(view, &axis);
+        let processes = Processes::from_view(view, &axis);
         let Gathered { cut_off, missing, caveats, tables, .. } = gathered;
         let kind = |name: &str| Operation::from_name(name).map(|operation| kind_name(operation.kind()));
         Ok(Data {
@@ -171,7 +171,7 @@ impl<'a> Data<'a> {
             by_rank,
             waits,
             calling,
-            nodes: Nodes::of(view),
+            nodes: Nodes::from_view(view),
             over_time,
             gpus,
             tables,
@@ -213,7 +213,7 @@ impl<'v> Gathered<'v, '_> {
         let mut groups = self.view.group(&CallFilter::default(), by)?;
         let is_whole = groups.cut_off.is_none();
         self.cut_off = self.cut_off.take().or(groups.cut_off.take());
-        let rank_times = Some(RankTimes::of(&groups, numbers, calls, self.axis));
+        let rank_times = Some(RankTimes::from_groups(&groups, numbers, calls, self.axis));
         if self.view.run().is_without_mpi() {
             return Ok(ByRank { rank_times, ..ByRank::default() });
         }
@@ -222,7 +222,7 @@ impl<'v> Gathered<'v, '_> {
         Ok(ByRank {
             rank_times,
             messages: Some(messages),
-            collectives: Some(Collectives::of(self.view, &groups, is_whole, numbers, self.axis)),
+            collectives: Some(Collectives::from_view(self.view, &groups, is_whole, numbers, self.axis)),
             offsets: None,
         })
     }
@@ -250,7 +250,7 @@ impl<'v> Gathered<'v, '_> {
 
     /// The time line of the run, if there is one.
     fn over_time(&mut self, numbers: &FamilyNumbers<'v>) -> Option<OverTime> {
-        OverTime::of(self.view, self.directory, numbers).unwrap_or_else(|why| {
+        OverTime::from_view(self.view, self.directory, numbers).unwrap_or_else(|why| {
             self.missing.insert("timeline", format!("{why:#}."));
             None
         })
@@ -258,8 +258,8 @@ impl<'v> Gathered<'v, '_> {
 
     /// The page of `gpu`.
     fn gpus(&mut self) -> Result<Option<Gpus>> {
-        let page = gpu::Page::of(self.view, &self.arguments(&["--top", MOST_OF_GPUS])?);
-        Ok(page.map(Gpus::of).unwrap_or_else(|why| {
+        let page = gpu::Page::from_view(self.view, &self.arguments(&["--top", MOST_OF_GPUS])?);
+        Ok(page.map(Gpus::from_page).unwrap_or_else(|why| {
             self.missing.insert("gpus", format!("{why:#}."));
             None
         }))
@@ -288,7 +288,7 @@ impl<'v> Gathered<'v, '_> {
 
     /// Places and call paths, if the profile has any.
     fn calling(&mut self, numbers: &mut FamilyNumbers<'v>) -> Result<Calling> {
-        let found = sites::SitesAnswer::of(&self.arguments(&["--top", MOST_PLACES])?, self.view);
+        let found = sites::SitesAnswer::from_view(&self.arguments(&["--top", MOST_PLACES])?, self.view);
         let mut found = match found {
             Ok(found) => found,
             Err(why) => {
@@ -297,9 +297,9 @@ impl<'v> Gathered<'v, '_> {
             }
         };
         self.cut_off = self.cut_off.take().or(found.answer.cut_off.take());
-        let sites = Some(CallSites::of(&mut found, numbers));
-        let paths = paths::PathsAnswer::of(&self.arguments(&["--top", MOST_PATHS])?, self.view)?;
-        Ok(Calling { sites, paths: Some(CallPaths::of(&paths, numbers)) })
+        let sites = Some(CallSites::from_found(&mut found, numbers));
+        let paths = paths::PathsAnswer::from_view(&self.arguments(&["--top", MOST_PATHS])?, self.view)?;
+        Ok(Calling { sites, paths: Some(CallPaths::from_found(&paths, numbers)) })
     }
 
     /// The arguments of a command on this profile.
@@ -353,7 +353,7 @@ struct FieldSums {
 }
 
 impl Processes {
-    fn of(view: &ProfileView, axis: &RankAxis) -> Self {
+    fn from_view(view: &ProfileView, axis: &RankAxis) -> Self {
         let mut all = Processes::default();
         let mut hosts = Numbered::default();
         let mut sums: BTreeMap<u32, FieldSums> = BTreeMap::new();

@@ -28,7 +28,7 @@ struct List {
 
 impl Gpus {
     /// Of the command's page; none if the profile has nothing of GPUs.
-    pub fn of(page: Page) -> Option<Self> {
+    pub fn from_page(page: Page) -> Option<Self> {
         let list = |(title, sheet): (_, &Sheet)| List { name: sheet.name, title, table: Table::from(sheet) };
         page.has_some.then(|| Gpus {
             lists: page.titled().map(list).collect(),

@@ -35,7 +35,7 @@ pub struct Nodes {
 
 impl Nodes {
     /// The nodes of the profile; none if it has rows of each rank.
-    pub fn of(view: &ProfileView) -> Option<Self> {
+    pub fn from_view(view: &ProfileView) -> Option<Self> {
         let rows = view.processes().nodes();
         let mut rows: Vec<(u32, &NodeRow)> = rows.iter().map(|row| (first_rank(row), row)).collect();
         rows.sort_by_key(|(first, _)| *first);

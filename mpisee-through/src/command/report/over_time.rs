@@ -73,10 +73,14 @@ struct DeviceOverTime {
 
 impl OverTime {
     /// The rates of the profile's run; `None` if no agent read it.
-    pub fn of(view: &ProfileView, profile: &Path, numbers: &FamilyNumbers<'_>) -> Result<Option<OverTime>> {
+    pub fn from_view(
+        view: &ProfileView,
+        profile: &Path,
+        numbers: &FamilyNumbers<'_>,
+    ) -> Result<Option<OverTime>> {
         let Some(line) = TimeLine::of_profile(profile, view.run())? else { return Ok(None) };
-        let phases = phases(&Bins::of(&line, FINE));
-        let bins = Bins::of(&line, MOST_BINS);
+        let phases = phases(&Bins::from_line(&line, FINE));
+        let bins = Bins::from_line(&line, MOST_BINS);
         let mut families = by_family(&bins, &numbers_by_family(numbers));
         let rest = families.split_off(families.len().min(MOST_FAMILIES));
         let (rest_of_nccl, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|family| family.is_nccl);

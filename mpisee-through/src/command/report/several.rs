@@ -83,14 +83,14 @@ struct Group {
 }
 
 impl Group {
-    fn of(name: &'static str, paths: &[PathBuf]) -> Result<Self> {
+    fn from_paths(name: &'static str, paths: &[PathBuf]) -> Result<Self> {
         let set = RunSet::read(&run_set::profiles(paths)?)?;
         let found = set.compare()?;
         Ok(Group {
             name,
             arguments: paths.iter().map(|path| path.display().to_string()).collect(),
             notes: found.notes(),
-            outline: Outline::of(&found),
+            outline: Outline::from_comparison(&found),
             tables: found.sheets().iter().map(|sheet| (sheet.name, Table::from(sheet))).collect(),
         })
     }
@@ -128,19 +128,19 @@ impl Several {
         let mut missing = BTreeMap::new();
         let (comparison, without_comparison) = match named.sets() {
             None => (None, None),
-            Some(sets) => match Comparison::of(sets, &mut missing) {
+            Some(sets) => match Comparison::from_sets(sets, &mut missing) {
                 Ok(comparison) => (Some(comparison), None),
                 // Sets that do not repeat one command each are a series, or nothing; what cannot be
                 // read is an error below.
                 Err(why) => (None, Some(format!("{why}."))),
             },
         };
-        let whole = Group::of("", &all)?;
+        let whole = Group::from_paths("", &all)?;
         // Of builds or inputs a profile says nothing: runs of two sets that are compared do not
         // repeat each other.
         let groups = match named.sets() {
             Some([before, after]) if comparison.is_some() && whole.outline.settings() == 1 => {
-                vec![Group::of("A", before)?, Group::of("B", after)?]
+                vec![Group::from_paths("A", before)?, Group::from_paths("B", after)?]
             }
             _ => vec![whole],
         };
@@ -184,7 +184,7 @@ impl Several {
 }
 
 impl Comparison {
-    fn of(sets: [&[PathBuf]; 2], missing: &mut BTreeMap<&'static str, String>) -> Result<Self> {
+    fn from_sets(sets: [&[PathBuf]; 2], missing: &mut BTreeMap<&'static str, String>) -> Result<Self> {
         let args = |options: &[&str]| match sets {
             [[before], [after]] => arguments::<DiffArgs>(options, &[before.clone(), after.clone()], &[]),
             [before, after] => arguments::<DiffArgs>(options, before, after),

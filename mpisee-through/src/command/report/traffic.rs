@@ -37,7 +37,7 @@ pub struct Pairs {
 type Sums = HashMap<(u32, u32, u32), (u64, u64)>;
 
 impl Pairs {
-    fn of(mut sums: Sums, has_messages: bool) -> Self {
+    fn from_sums(mut sums: Sums, has_messages: bool) -> Self {
         let mut joined = 1;
         while sums.len() > MOST_PAIRS {
             joined *= 2;
@@ -100,7 +100,7 @@ pub fn messages(
             add(&mut sums, (numbers[comm as usize], from, to), messages, bytes);
         }
     }
-    Ok((Pairs::of(sums, true), scanned.cut_off))
+    Ok((Pairs::from_sums(sums, true), scanned.cut_off))
 }
 
 /// Collectives, and a note on those that are not among them.
@@ -116,7 +116,7 @@ pub struct Collectives {
 
 impl Collectives {
     /// Of groups by communicator, operation and rank, of which all rows were read if `is_whole`.
-    pub fn of(
+    pub fn from_view(
         view: &ProfileView,
         groups: &Groups,
         is_whole: bool,
@@ -151,7 +151,7 @@ impl Collectives {
             all.left_out_bytes = all.left_out_bytes.saturating_add(left_out.bytes);
             all.left_out_calls.extend(left_out.calls.into_iter().map(str::to_owned));
         }
-        all.pairs = Pairs::of(sums, false);
+        all.pairs = Pairs::from_sums(sums, false);
         all
     }
 }
@@ -215,7 +215,7 @@ mod tests {
     fn fields_are_joined_until_the_pairs_fit() {
         let side = 600;
         let pairs = (0..side).flat_map(|from| (0..side).map(move |to| ((0, from, to), (1, 8))));
-        let joined = Pairs::of(pairs.collect(), true);
+        let joined = Pairs::from_sums(pairs.collect(), true);
         assert_eq!((joined.joined, joined.from.len()), (2, 300 * 300));
         assert!(joined.messages.iter().all(|&messages| messages == 4));
         assert_eq!(joined.bytes.iter().sum::<u64>(), 8 * 600 * 600);

@@ -71,7 +71,7 @@ pub fn waits(
     };
     let mut report = waits::with_pairs(view, &CallFilter::default(), Some(&mut add))?;
     let cut_off = report.cut_off.take();
-    let mut all = Waits { pairs: Pairs::of(sums), ..Waits::default() };
+    let mut all = Waits { pairs: Pairs::from_sums(sums), ..Waits::default() };
     all.add_operations(&report, comms, calls);
     all.add_ranks(&report, comms, calls, axis);
     all.findings = waits::sentence::sentences(&report, |_| true).into_iter().map(|one| one.text).collect();
@@ -130,7 +130,7 @@ impl Waits {
 }
 
 impl Pairs {
-    fn of(sums: BTreeMap<(u32, u32, u32), f64>) -> Self {
+    fn from_sums(sums: BTreeMap<(u32, u32, u32), f64>) -> Self {
         let mut largest: Vec<((u32, u32, u32), f64)> = sums.into_iter().collect();
         let mut left_out_s = 0.0;
         if largest.len() > MOST_PAIRS {

@@ -32,7 +32,7 @@ impl Quantity {
         }
     }
 
-    fn of(self, sums: Sums) -> f64 {
+    fn amount(self, sums: Sums) -> f64 {
         match self {
             Quantity::Time => sums.time_s,
             Quantity::Calls => sums.calls,
@@ -71,13 +71,13 @@ fn growth(points: impl Iterator<Item = (f64, Spread)>) -> Option<Growth> {
     };
     let points: Vec<Point> = points.map(point).collect();
     // Below 1 the logarithm is negative.
-    points.iter().all(|point| point.p >= 1.0).then(|| Growth::of(&points)).flatten()
+    points.iter().all(|point| point.p >= 1.0).then(|| Growth::from_points(&points)).flatten()
 }
 
 impl PartGrowth {
-    fn of(part: &Part, points: &[(f64, &Setting)]) -> Self {
+    fn from_part(part: &Part, points: &[(f64, &Setting)]) -> Self {
         let spread = |setting: &Setting, quantity: Quantity| {
-            Spread::of(&setting.each(|run| quantity.of(run.part(part))))
+            Spread::from_values(&setting.each(|run| quantity.amount(run.part(part))))
         };
         let growth =
             QUANTITIES.map(|quantity| growth(points.iter().map(|at| (at.0, spread(at.1, quantity)))));
@@ -114,13 +114,13 @@ impl PartGrowth {
 
 impl<'s> Growing<'s> {
     /// Of a series of these settings.
-    pub fn of(series: &'s Series, settings: &'s [Setting]) -> Self {
+    pub fn from_series(series: &'s Series, settings: &'s [Setting]) -> Self {
         let points: Vec<(f64, &Setting)> =
             series.points.iter().map(|&(value, index)| (value, &settings[index])).collect();
         let runs = points.iter().flat_map(|(_, setting)| &setting.runs);
         let names: BTreeSet<&Part> = runs.flat_map(|run| run.parts.keys()).collect();
         let mut parts: Vec<PartGrowth> =
-            names.into_iter().map(|part| PartGrowth::of(part, &points)).collect();
+            names.into_iter().map(|part| PartGrowth::from_part(part, &points)).collect();
         let beyond = points.last().map_or(0.0, |point| point.0) * BEYOND;
         let ranks = points.last().map_or(0, |point| point.1.ranks()) as f64;
         let ranks_beyond = if matches!(series.axis, Axis::Parameter(_)) { ranks } else { ranks * BEYOND };

@@ -212,13 +212,13 @@ impl RunSet {
     /// Compares the runs.
     pub fn compare(&self) -> Result<Comparison<'_>> {
         let RunSet { settings, series, copies } = self;
-        let measured: Result<Vec<Measured>> = settings.iter().map(Measured::of).collect();
-        let variation = |(index, setting)| Some((index + 1, Variation::of(setting)?));
+        let measured: Result<Vec<Measured>> = settings.iter().map(Measured::from_setting).collect();
+        let variation = |(index, setting)| Some((index + 1, Variation::from_setting(setting)?));
         Ok(Comparison {
             settings,
             copies: copies.as_deref(),
             measured: measured?,
-            growing: series.iter().map(|series| Growing::of(series, settings)).collect(),
+            growing: series.iter().map(|series| Growing::from_series(series, settings)).collect(),
             variations: settings.iter().enumerate().filter_map(variation).collect(),
             series,
         })

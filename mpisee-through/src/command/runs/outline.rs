@@ -83,7 +83,7 @@ fn lines(text: &str) -> Vec<String> {
 
 impl Outline {
     /// Of what `runs` says.
-    pub fn of(comparison: &Comparison<'_>) -> Self {
+    pub fn from_comparison(comparison: &Comparison<'_>) -> Self {
         let mut outline = Outline::default();
         let mut first_runs = BTreeMap::new();
         for (setting, runs) in (1..).zip(comparison.settings) {
@@ -103,7 +103,7 @@ impl Outline {
             });
         }
         for (setting, variation) in &comparison.variations {
-            outline.repetitions.push(Repetitions::of(*setting, variation, first_runs[setting]));
+            outline.repetitions.push(Repetitions::from_variation(*setting, variation, first_runs[setting]));
         }
         outline
     }
@@ -139,7 +139,7 @@ impl Outline {
 }
 
 impl Repetitions {
-    fn of(number: usize, variation: &Variation<'_>, first: usize) -> Self {
+    fn from_variation(number: usize, variation: &Variation<'_>, first: usize) -> Self {
         let setting = variation.setting();
         let part = |(part, times_s): (&super::sums::Part, Vec<f64>)| Part {
             comm: part.0.clone(),

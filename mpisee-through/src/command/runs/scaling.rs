@@ -19,11 +19,11 @@ pub struct Measured {
 
 impl Measured {
     /// Reads the run with the median time again, since waiting is joined from its samples.
-    pub fn of(setting: &Setting) -> Result<Self> {
+    pub fn from_setting(setting: &Setting) -> Result<Self> {
         let run = setting.median_run();
-        let factors = Factors::of(&ProfileView::open(&run.path)?);
+        let factors = Factors::from_view(&ProfileView::open(&run.path)?);
         let useful_s = run.efficiency.useful.on_core_or_outside()[0].value;
-        Ok(Measured { wall: Spread::of(&setting.each(|run| run.runtime_s)), factors, useful_s })
+        Ok(Measured { wall: Spread::from_values(&setting.each(|run| run.runtime_s)), factors, useful_s })
     }
 }
 
@@ -40,7 +40,7 @@ struct Scaled {
 }
 
 impl Scaled {
-    fn of(axis: &Axis, ranks: [u64; 2], first: &Measured, this: &Measured) -> Self {
+    fn from_pair(axis: &Axis, ranks: [u64; 2], first: &Measured, this: &Measured) -> Self {
         let ratio = |one: f64, other: f64| (other > 0.0 && one > 0.0).then(|| one / other);
         let speedup = ratio(first.wall.median, this.wall.median);
         let by_ranks = ranks[0] as f64 / ranks[1].max(1) as f64;
@@ -120,7 +120,7 @@ pub fn sheet(series: &Series, settings: &[Setting], measured: &[Measured]) -> Sh
     let row = |&(value, index): &(f64, usize)| {
         let (setting, this) = (&settings[index], &measured[index]);
         let ranks = [settings[first].ranks(), setting.ranks()];
-        let scaled = Scaled::of(&series.axis, ranks, &measured[first], this);
+        let scaled = Scaled::from_pair(&series.axis, ranks, &measured[first], this);
         let mut row = vec![
             Value::Text(number(value)),
             Value::Count(setting.ranks()),
@@ -158,7 +158,7 @@ pub fn exact_sheet(all: &[Series], settings: &[Setting], measured: &[Measured]) 
         let scaled = found.map_or_else(Scaled::default, |(_, series, _)| {
             let first = series.points[0].1;
             let ranks = [settings[first].ranks(), setting.ranks()];
-            Scaled::of(&series.axis, ranks, &measured[first], this)
+            Scaled::from_pair(&series.axis, ranks, &measured[first], this)
         });
         let parameter = found.map(|(_, series, _)| series.axis.name());
         let mut row = vec![

@@ -77,11 +77,11 @@ struct PartVariation {
 }
 
 impl PartVariation {
-    fn of(setting: &Setting, part: Part, wall_s: &[f64]) -> Self {
-        let of = |number: fn(Sums) -> f64| Spread::of(&setting.each(|run| number(run.part(&part))));
+    fn from_setting(setting: &Setting, part: Part, wall_s: &[f64]) -> Self {
+        let of = |number: fn(Sums) -> f64| Spread::from_values(&setting.each(|run| number(run.part(&part))));
         let time_s = setting.each(|run| run.time_per_rank_s(&part));
         PartVariation {
-            time: Spread::of(&time_s),
+            time: Spread::from_values(&time_s),
             calls: of(|sums| sums.calls),
             bytes: of(|sums| sums.bytes),
             correlation: correlation(wall_s, &time_s),
@@ -99,13 +99,13 @@ impl PartVariation {
 
 impl<'s> Variation<'s> {
     /// Of a setting with several runs.
-    pub fn of(setting: &'s Setting) -> Option<Self> {
+    pub fn from_setting(setting: &'s Setting) -> Option<Self> {
         if setting.runs.len() < 2 {
             return None;
         }
         let wall_s = setting.each(|run| run.runtime_s);
         let names: BTreeSet<&Part> = setting.runs.iter().flat_map(|run| run.parts.keys()).collect();
-        let of = |part: &Part| PartVariation::of(setting, part.clone(), &wall_s);
+        let of = |part: &Part| PartVariation::from_setting(setting, part.clone(), &wall_s);
         let mut parts: Vec<PartVariation> = names.into_iter().map(of).collect();
         parts.sort_by(|one, other| {
             let weight = |part: &PartVariation| part.share().abs();
@@ -115,7 +115,7 @@ impl<'s> Variation<'s> {
                 .then_with(|| natural_order(&one.part.0, &other.part.0))
                 .then_with(|| one.part.1.cmp(&other.part.1))
         });
-        Some(Variation { setting, wall: Spread::of(&wall_s), parts })
+        Some(Variation { setting, wall: Spread::from_values(&wall_s), parts })
     }
 
     /// The setting that was repeated.
@@ -144,7 +144,7 @@ impl<'s> Variation<'s> {
     pub fn run_sheet(&self) -> Sheet {
         let per_rank = |time_s: f64, run: &Run| time_s / run.ranks.max(1) as f64;
         let row = |name: &str, of: &dyn Fn(&Run) -> f64| {
-            let spread = Spread::of(&self.setting.each(of));
+            let spread = Spread::from_values(&self.setting.each(of));
             let relative = spread.relative().map_or(Value::Nothing, Value::Share);
             let deviation = spread.deviation.map_or(Value::Nothing, Value::Seconds);
             let [median, min, max] = [spread.median, spread.min, spread.max].map(Value::Seconds);

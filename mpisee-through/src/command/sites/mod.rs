@@ -95,7 +95,7 @@ enum SortKey {
 /// Runs the command.
 pub fn run(args: &SitesArgs) -> Result<Outcome> {
     let view = ProfileView::open(&args.profile)?;
-    let mut answer = SitesAnswer::of(args, &view)?.answer;
+    let mut answer = SitesAnswer::from_view(args, &view)?.answer;
     if !args.resolve {
         answer.next = next_step::line(view.profile(), "paths", "which call paths lead to slow calls");
     }
@@ -114,7 +114,7 @@ impl SitesAnswer {
     ///
     /// # Errors
     /// As [`need_frames`], [`Sites::needed`] and [`place_sums`].
-    pub fn of(args: &SitesArgs, view: &ProfileView) -> Result<Self> {
+    pub fn from_view(args: &SitesArgs, view: &ProfileView) -> Result<Self> {
         let is_table = args.output.format() == Format::Table;
         if args.annotate && !is_table {
             bail!(
@@ -130,8 +130,8 @@ impl SitesAnswer {
         // The time of NCCL's calls is the host's alone.
         let by_default = if view.run().is_without_mpi() { SortKey::Volume } else { SortKey::Time };
         sort(&mut found.sums, args.sort.unwrap_or(by_default));
-        let waiting = waiting::of(view, &args.filter, &found)?;
-        let families = Families::of(view);
+        let waiting = waiting::sum(view, &args.filter, &found)?;
+        let families = Families::from_view(view);
         let row = |sum: &PlaceSum| rows::row(sum, view, &args.filter, &families, &waiting, is_table);
         let mut rows: Vec<Vec<Value>> = found.sums.iter().map(row).collect();
         let mut closing = args.shown.cut(&args.output, &mut rows, args.filter.nothing());

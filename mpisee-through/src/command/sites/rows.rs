@@ -73,7 +73,7 @@ pub struct Families(HashMap<String, String>);
 
 impl Families {
     /// The titles of the profile's communicators.
-    pub fn of(view: &ProfileView) -> Self {
+    pub fn from_view(view: &ProfileView) -> Self {
         let mut titles = HashMap::new();
         for family in family_rows::of_table(view, |_| true, true) {
             let title = match family.count() {

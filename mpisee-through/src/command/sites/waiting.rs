@@ -20,12 +20,12 @@ pub struct Waits {
 }
 
 /// The waiting of operations that are chosen as a whole; nothing of a profile without samples.
-pub fn of(view: &ProfileView, filter: &CallFilter, found: &PlaceSums) -> Result<Waits> {
+pub fn sum(view: &ProfileView, filter: &CallFilter, found: &PlaceSums) -> Result<Waits> {
     let is_part = filter.names_parts_of_operations() || filter.comms.names_ranks();
     if is_part || found.cut_off.is_some() || !waits::has_samples(view.profile()) {
         return Ok(Waits::default());
     }
-    let report = waits::of(view, &waits::filter(&filter.comms, &[]))?;
+    let report = waits::measure(view, &waits::filter(&filter.comms, &[]))?;
     // Nonblocking operations wait in other calls, and messages are not by operation.
     let operations = report.operations.into_iter();
     let own = operations.filter(|of| !of.is_nonblocking && !of.is_of_messages() && of.others == 0);

@@ -111,7 +111,7 @@ fn line() -> TimeLine {
 #[test]
 fn the_text_fits_the_page() {
     let line = line();
-    let phases = phases(&Bins::of(&line, super::FINE));
+    let phases = phases(&Bins::from_line(&line, super::FINE));
     for width in [60, 100] {
         let page = Page { width: Some(width), colour: false };
         let text = text::text(&line, &phases, 10, page);
@@ -124,8 +124,8 @@ fn the_text_fits_the_page() {
 #[test]
 fn scripts_get_the_same() {
     let line = line();
-    let bins = Bins::of(&line, 6);
-    let phases = phases(&Bins::of(&line, super::FINE));
+    let bins = Bins::from_line(&line, 6);
+    let phases = phases(&Bins::from_line(&line, super::FINE));
     let answer = answer(&line, &bins, &phases, Table::Rates);
     golden("timeline.csv", std::str::from_utf8(&answer.sheets[0].csv().unwrap()).unwrap());
     golden("timeline.json", std::str::from_utf8(&output::json(&answer.json()).unwrap()).unwrap());
@@ -134,7 +134,7 @@ fn scripts_get_the_same() {
 #[test]
 fn the_picture_has_all_layers_within_its_borders() {
     let line = line();
-    let bins = Bins::of(&line, super::FINE);
+    let bins = Bins::from_line(&line, super::FINE);
     let picture = image::picture(&line, &bins, &phases(&bins));
     let mut areas = Vec::new();
     for shape in &picture.shapes {

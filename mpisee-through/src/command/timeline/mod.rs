@@ -77,7 +77,7 @@ pub const FINE: usize = 1024;
 /// Runs the command.
 pub fn run(args: &TimelineArgs) -> Result<Outcome> {
     let mut line = TimeLine::read(&args.paths)?;
-    let bins = Bins::of(&line, FINE);
+    let bins = Bins::from_line(&line, FINE);
     if bins.calls.iter().any(|series| is_nccl(&series.call)) {
         line.notes.push(TIMES_OF_NCCL.to_owned());
     }

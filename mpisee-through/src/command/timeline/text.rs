@@ -19,7 +19,7 @@ const BESIDE_CHART: usize = 52;
 /// The text.
 pub fn text(line: &TimeLine, phases: &[Phase], limit: usize, page: Page) -> String {
     let room = page.width.map_or(WIDEST, |width| usize::from(width).saturating_sub(BESIDE_CHART));
-    let bins = Bins::of(line, room.clamp(NARROWEST, WIDEST));
+    let bins = Bins::from_line(line, room.clamp(NARROWEST, WIDEST));
     let mut parts = vec![head(line, &bins, page)];
     let phases_left = phases.len().saturating_sub(limit);
     parts.push(

@@ -133,7 +133,7 @@ impl CallStacks {
         }
         let is_here = snapshot.namespace == process::namespace();
         let elsewhere = || Err("it runs in another container; ask inside of that".to_owned());
-        match if is_here { self.reader.of(snapshot.pid) } else { elsewhere() } {
+        match if is_here { self.reader.read(snapshot.pid) } else { elsewhere() } {
             Err(why) => read.calls.extend(snapshot.active_calls.iter().map(|call| (*call, Err(why.clone())))),
             Ok(mut stacks) => {
                 if snapshot.active_calls.is_empty() {

@@ -146,7 +146,7 @@ impl Links<'_> {
     fn graph(&self, ranks: &[WorldRank], waits: &BTreeMap<WorldRank, (Wait, &CurrentCall)>) -> Graph {
         let node = |rank: &WorldRank| ranks.binary_search(rank).ok();
         let nodes = |of: &[WorldRank]| of.iter().filter_map(node).collect::<Vec<_>>();
-        let mut graph = Graph::of(ranks.len());
+        let mut graph = Graph::with_nodes(ranks.len());
         let mut collectives: BTreeMap<CollectiveCall, usize> = BTreeMap::new();
         let mut links = 0;
         for (rank, (wait, _)) in waits {

@@ -21,7 +21,7 @@ pub struct Graph {
 
 impl Graph {
     /// So many nodes, which go on.
-    pub fn of(nodes: usize) -> Graph {
+    pub fn with_nodes(nodes: usize) -> Graph {
         Graph { nodes: vec![(Needs::Nothing, Vec::new()); nodes] }
     }
 

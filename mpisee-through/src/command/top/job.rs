@@ -249,7 +249,7 @@ impl Job {
             most_called: stacks.most_called.clone(),
         };
         if !rank.calls.is_empty() {
-            rank.traffic = Traffic::of(snapshot, &names);
+            rank.traffic = Traffic::from_snapshot(snapshot, &names);
         }
         if !rank.ended {
             self.elapsed_s = self.elapsed_s.max(rank.elapsed_s);
@@ -450,7 +450,7 @@ fn looks_with_stacks<'w>(
 fn read(segment: &Segment) -> Result<(Snapshot, Clock)> {
     if segment.is_running {
         let snapshot = segment.read_now()?;
-        let clock = Clock::of(&snapshot);
+        let clock = Clock::from_process(&snapshot);
         Ok((snapshot, clock))
     } else {
         let snapshot = segment.read()?;

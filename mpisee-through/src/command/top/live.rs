@@ -153,7 +153,7 @@ impl MissingRanks {
     pub const AFTER_S: f64 = HANG_S;
 
     /// Of that job, among others.
-    pub fn of(wanted: JobSelection, job: u64) -> MissingRanks {
+    pub fn for_job(wanted: JobSelection, job: u64) -> MissingRanks {
         MissingRanks { watch: Watch { wanted, stacks: None }, job }
     }
 
@@ -191,11 +191,11 @@ impl Reader {
     /// By a process, a name, a job or a directory, else of all jobs of this node; `only` is the
     /// number of a job.
     pub fn new(which: Option<&str>, only: Option<u64>) -> Result<Reader> {
-        Ok(Reader::of(JobSelection::new(which, segments::own_user()?)?, only))
+        Ok(Reader::for_jobs(JobSelection::new(which, segments::own_user()?)?, only))
     }
 
     /// The same, of wanted jobs.
-    pub fn of(wanted: JobSelection, only: Option<u64>) -> Reader {
+    pub fn for_jobs(wanted: JobSelection, only: Option<u64>) -> Reader {
         let watch = Watch { wanted, stacks: None };
         let host = gather::host();
         let mut names = History::new(&host, 0);

@@ -416,7 +416,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl PartnerDocument {
-    fn of(partner: Partner) -> Self {
+    fn from_partner(partner: Partner) -> Self {
         match partner {
             Partner::Rank { rank, in_world } => PartnerDocument::Process { rank, world_rank: in_world },
             Partner::Any => PartnerDocument::Constant("MPI_ANY_SOURCE"),
@@ -426,8 +426,8 @@ impl PartnerDocument {
 }
 
 impl WithDocument {
-    fn of(with: With) -> Self {
-        let some = |partner| Some(PartnerDocument::of(partner));
+    fn from_with(with: With) -> Self {
+        let some = |partner| Some(PartnerDocument::from_partner(partner));
         let none = WithDocument::default();
         match with {
             With::To(to, tag) => WithDocument { to: some(to), tag, ..none },
@@ -479,19 +479,19 @@ impl PlaceDocument {
         PlaceDocument {
             idle_s: group.idle_s.map(to_nine_decimals),
             asleep: frames_of(group.asleep.as_ref()),
-            most_called: group.most_called.as_ref().map(MostCalledDocument::of),
-            ..PlaceDocument::of(at.ranks.to_string(), at.ended, at.call.as_ref(), at.least_s)
+            most_called: group.most_called.as_ref().map(MostCalledDocument::from_most),
+            ..PlaceDocument::from_ranks(at.ranks.to_string(), at.ended, at.call.as_ref(), at.least_s)
         }
     }
 
-    fn of(ranks: String, ended: bool, current: Option<&CurrentCall>, least_s: f64) -> Self {
+    fn from_ranks(ranks: String, ended: bool, current: Option<&CurrentCall>, least_s: f64) -> Self {
         PlaceDocument {
             ranks,
             ended,
             call: current.map(|current| current.call.name()),
             comm: current.and_then(|current| Some(current.comm.as_ref()?.1.clone())),
             number: current.and_then(|current| current.number),
-            with: current.and_then(|current| current.with).map(WithDocument::of),
+            with: current.and_then(|current| current.with).map(WithDocument::from_with),
             for_s: current.map(|current| to_nine_decimals(current.for_s)),
             least_s: current.map(|_| to_nine_decimals(least_s)),
             stack: frames_of(current.map(|current| &current.place)),
@@ -503,7 +503,7 @@ impl PlaceDocument {
 }
 
 impl MostCalledDocument {
-    fn of(most: &MostCalledBy) -> Self {
+    fn from_most(most: &MostCalledBy) -> Self {
         MostCalledDocument {
             call: most.operation.name(),
             least_calls: most.least,
@@ -515,9 +515,9 @@ impl MostCalledDocument {
 }
 
 impl DeadlockDocument {
-    fn of(deadlock: &Deadlock) -> Self {
+    fn from_deadlock(deadlock: &Deadlock) -> Self {
         let place = |(rank, call): &(WorldRank, CurrentCall)| {
-            PlaceDocument::of(rank.to_string(), false, Some(call), call.for_s)
+            PlaceDocument::from_ranks(rank.to_string(), false, Some(call), call.for_s)
         };
         DeadlockDocument {
             certain: deadlock.is_certain,
@@ -555,7 +555,9 @@ impl JobDocument {
             places: state
                 .calls
                 .iter()
-                .map(|current| PlaceDocument::of(rank.to_string(), state.ended, Some(current), current.for_s))
+                .map(|current| {
+                    PlaceDocument::from_ranks(rank.to_string(), state.ended, Some(current), current.for_s)
+                })
                 .collect(),
             idle_s: state.idle_s.map(to_nine_decimals),
             no_core_share: report.no_core.get(&rank).copied().map(to_nine_decimals),
@@ -563,7 +565,7 @@ impl JobDocument {
             most_called: state
                 .most_called
                 .as_ref()
-                .map(|most| MostCalledDocument::of(&MostCalledBy::from(most))),
+                .map(|most| MostCalledDocument::from_most(&MostCalledBy::from(most))),
         };
         JobDocument {
             command: job.program.command.clone(),
@@ -581,7 +583,7 @@ impl JobDocument {
             stack_problems: job.stack_problems.iter().cloned().collect(),
             places: report.groups.iter().map(PlaceDocument::new).collect(),
             waiting: report.hangs.iter().map(waiting).collect(),
-            deadlocks: report.deadlocks.iter().map(DeadlockDocument::of).collect(),
+            deadlocks: report.deadlocks.iter().map(DeadlockDocument::from_deadlock).collect(),
             nodes: roll::nodes(job),
             not_seen: roll::not_seen(job).to_string(),
             processes: job.ranks.iter().map(process).collect(),

@@ -29,7 +29,7 @@ pub struct Traffic {
 
 impl Traffic {
     /// From the segment of a process; `names` are those of its communicators.
-    pub fn of(snapshot: &Snapshot, names: &[String]) -> Traffic {
+    pub fn from_snapshot(snapshot: &Snapshot, names: &[String]) -> Traffic {
         let names: Vec<Arc<str>> = names.iter().map(|name| Arc::from(name.as_str())).collect();
         let mut traffic = Traffic::default();
         for (key, values) in &snapshot.counters {
@@ -135,11 +135,11 @@ mod tests {
         let world = Record::Created(Created::with_world(CommId::WORLD, CommRank::FIRST, Runs::first(4)));
         let owner = Owner { pid: 1, host: "n1", world_rank: 0, world_size: 4 };
         let words = Words::new(owner).log(&[world]).counters(slots);
-        Traffic::of(&Snapshot::read(words.words()).unwrap(), &["W".to_owned()])
+        Traffic::from_snapshot(&Snapshot::read(words.words()).unwrap(), &["W".to_owned()])
     }
 
     fn calls(operation: Operation, calls: u64) -> (SlotKey, [u64; 6]) {
-        let operation = OperationAtSite::of(operation);
+        let operation = OperationAtSite::from_operation(operation);
         let region = RegionId::OUTSIDE;
         let key =
             CallKey { communicator: CommId::WORLD, region, operation, size_class: 0, memory: Memory::Host };

@@ -85,7 +85,7 @@ pub fn run(args: &WaitsArgs) -> Result<Outcome> {
     if let Some(file) = &args.image {
         return draw(args, &view, &filter, file);
     }
-    let mut report = waits::of(&view, &filter)?;
+    let mut report = waits::measure(&view, &filter)?;
     let is_empty = report.collective_s.is_empty()
         && report.message_s.is_empty()
         && view.group(&filter, By::default())?.cells.is_empty();
@@ -129,7 +129,7 @@ fn parts(
 ) -> Vec<WaitGroup> {
     let of = |of: Of, times: &BTreeMap<String, f64>| {
         let families = family_rows::of_table(view, |row| times.contains_key(&row.comm), with_families);
-        families.into_iter().map(move |family| WaitGroup::of(&family, of, report, operations))
+        families.into_iter().map(move |family| WaitGroup::from_family(&family, of, report, operations))
     };
     let collectives = of(Of::Collectives, &report.collective_s);
     let mut parts: Vec<WaitGroup> = collectives.chain(of(Of::Messages, &report.message_s)).collect();

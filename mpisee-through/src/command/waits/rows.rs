@@ -140,7 +140,7 @@ pub struct WaitGroup {
 
 impl WaitGroup {
     /// Sums up the operations on the communicators of a family.
-    pub fn of(family: &Family<'_>, of: Of, report: &Report, operations: &ByComm<'_>) -> Self {
+    pub fn from_family(family: &Family<'_>, of: Of, report: &Report, operations: &ByComm<'_>) -> Self {
         let times = match of {
             Of::Collectives => &report.collective_s,
             Of::Messages => &report.message_s,

@@ -231,7 +231,7 @@ mod tests {
             ("MPI_Mrecv", None),
             ("MPI_Testall", None),
         ] {
-            assert_eq!(Class::of(call), class);
+            assert_eq!(Class::from_call(call), class);
             let found = calls(&[MessagePart { class, completed: 1, ..part(0, 1, true, 150) }], &[0]);
             assert_eq!(found.first().map(|one| one.class), class, "{call}");
         }

@@ -22,7 +22,7 @@ impl Class {
     /// The class of an operation; none of one that waits for no other end, as a buffered send or
     /// the receive of a message that a probe has matched, and of one of which the profile has no
     /// samples.
-    pub fn of(call: &str) -> Option<Class> {
+    pub fn from_call(call: &str) -> Option<Class> {
         Some(match call {
             "MPI_Send" | "MPI_Ssend" | "MPI_Rsend" => Class::Send,
             "MPI_Recv" => Class::Receive,

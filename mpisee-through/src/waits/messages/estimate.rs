@@ -122,7 +122,7 @@ impl Design {
     fn moments(&self, values: &[f64], times: &[f64]) -> Moments {
         let mut moments = Moments::default();
         for stratum in &self.strata {
-            let (values, times) = (stratum.of(values), stratum.of(times));
+            let (values, times) = (stratum.part(values), stratum.part(times));
             let (mean, mean_time, factor) = (mean(values), mean(times), Self::factor(stratum));
             for (value, time) in values.iter().zip(times) {
                 let (value, time) = (value - mean, time - mean_time);
@@ -139,7 +139,7 @@ impl Design {
     fn residual_error(&self, values: &[f64], times: &[f64], slope: f64, squares: f64) -> f64 {
         let mut variance = 0.0;
         for stratum in &self.strata {
-            let (values, times) = (stratum.of(values), stratum.of(times));
+            let (values, times) = (stratum.part(values), stratum.part(times));
             let (mean, mean_time, factor) = (mean(values), mean(times), Self::factor(stratum));
             for (value, time) in values.iter().zip(times) {
                 let time = time - mean_time;
@@ -156,7 +156,7 @@ impl Design {
 }
 
 impl Stratum {
-    fn of<'a>(&self, values: &'a [f64]) -> &'a [f64] {
+    fn part<'a>(&self, values: &'a [f64]) -> &'a [f64] {
         &values[self.first..self.first + self.units]
     }
 }

@@ -89,7 +89,7 @@ impl Fold<scan::Message<'static>> for Sightings {
             bytes: row.bytes,
             started_ns: row.started_ns,
             completion_ns,
-            class: std::str::from_utf8(row.call).ok().and_then(Class::of),
+            class: std::str::from_utf8(row.call).ok().and_then(Class::from_call),
             completed: row.completed,
         });
         Ok(())

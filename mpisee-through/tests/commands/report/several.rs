@@ -7,7 +7,7 @@ use crate::support::{Written, solver};
 use serde_json::Value;
 
 /// The data of a report with these arguments.
-fn of(home: &Written, arguments: &[&str]) -> Value {
+fn report_data(home: &Written, arguments: &[&str]) -> Value {
     let ran = home.run(&[&["report", "-o", "-"], arguments].concat());
     data_of(&ran.exits(0).stdout)
 }
@@ -53,7 +53,7 @@ fn assert_runs(home: &Written, group: &Value, paths: &[&str]) {
 #[test]
 fn two_sets_are_compared_as_by_diff() {
     let home = sets();
-    let data = of(&home, &["set", "slower"]);
+    let data = report_data(&home, &["set", "slower"]);
     let diff = json(&home, &["diff", "set", "slower", "--families"]);
     let comparison = &data["comparison"];
     assert_eq!(rows_of(&comparison["changes"]), *list(&diff["changes"]));
@@ -67,7 +67,7 @@ fn two_sets_are_compared_as_by_diff() {
     assert_eq!(list(&data["groups"]).len(), 2);
     assert_runs(&home, &data["groups"][0], &["set"]);
     assert_runs(&home, &data["groups"][1], &["slower"]);
-    let divided = of(&home, &["set", "--", "slower/app-1.mpisee", "slower/app-2.mpisee"]);
+    let divided = report_data(&home, &["set", "--", "slower/app-1.mpisee", "slower/app-2.mpisee"]);
     let diff =
         json(&home, &["diff", "--families", "set", "--", "slower/app-1.mpisee", "slower/app-2.mpisee"]);
     assert_eq!(rows_of(&divided["comparison"]["changes"]), *list(&diff["changes"]));
@@ -76,7 +76,7 @@ fn two_sets_are_compared_as_by_diff() {
 #[test]
 fn a_series_has_the_tables_and_sentences_of_runs() {
     let home = write(&series(&[1, 2, 4, 8, 16]));
-    let data = of(&home, &["set"]);
+    let data = report_data(&home, &["set"]);
     assert!(data["comparison"].is_null());
     assert_runs(&home, &data["groups"][0], &["set"]);
     let text = home.run(&["runs", "set"]).exits(0).stdout.clone();
@@ -98,7 +98,7 @@ fn a_series_has_the_tables_and_sentences_of_runs() {
 #[test]
 fn repetitions_have_the_sentences_of_runs_and_the_times_of_each() {
     let home = write(&repetitions());
-    let data = of(&home, &["set"]);
+    let data = report_data(&home, &["set"]);
     let text = home.run(&["runs", "set"]).exits(0).stdout.clone();
     let found = &data["groups"][0]["repetitions"][0];
     for sentence in list(&found["sentences"]).iter().chain(list(&found["closing"])) {
@@ -116,7 +116,7 @@ fn repetitions_have_the_sentences_of_runs_and_the_times_of_each() {
 fn two_sets_on_other_numbers_of_ranks_are_a_series_too() {
     let home = write(&series(&[2]));
     add(&home, "four", &series(&[4]));
-    let data = of(&home, &["set", "four"]);
+    let data = report_data(&home, &["set", "four"]);
     assert_eq!(data["comparison"]["is_per_rank"], true);
     assert_eq!(list(&data["groups"]).len(), 1);
     assert_runs(&home, &data["groups"][0], &["set", "four"]);
@@ -130,7 +130,7 @@ fn places_of_two_runs_are_compared_as_by_diff() {
     slower.calls.iter_mut().filter(|row| row.call == "MPI_Waitall").for_each(|row| row.time_s.0 *= 2.0);
     add(&home, "b", &[slower]);
     let paths = ["app.mpisee", "b/app-1.mpisee"];
-    let data = of(&home, &paths);
+    let data = report_data(&home, &paths);
     let diff = json(&home, &["diff", "--by", "site", paths[0], paths[1]]);
     assert_eq!(rows_of(&data["comparison"]["sites"]), *list(&diff["changes"]));
     assert!(data["missing"].get("places").is_none());
@@ -139,7 +139,7 @@ fn places_of_two_runs_are_compared_as_by_diff() {
 #[test]
 fn what_cannot_be_compared_is_said() {
     let home = write(&series(&[1, 2, 4]));
-    let data = of(&home, &["set", "app.mpisee"]);
+    let data = report_data(&home, &["set", "app.mpisee"]);
     let why = data["without_comparison"].as_str().unwrap();
     assert!(why.contains("the runs of A do not repeat each other"), "{why}");
     assert_runs(&home, &data["groups"][0], &["set", "app.mpisee"]);
@@ -160,14 +160,14 @@ fn names_and_arguments_are_those_of_the_command_line() {
     assert!(home.beside().join("set-slower.html").exists());
     home.run(&["report", "set"]).exits(0);
     assert!(home.beside().join("set-runs.html").exists());
-    let data = of(&home, &["set", "--", "slower"]);
+    let data = report_data(&home, &["set", "--", "slower"]);
     assert_eq!(data["diff_arguments"], serde_json::json!(["set", "--", "slower"]));
 }
 
 #[test]
 fn a_history_has_the_tables_and_sentences_of_runs() {
     let home = history();
-    let data = of(&home, &["--history", "history"]);
+    let data = report_data(&home, &["--history", "history"]);
     let runs = json(&home, &["runs", "--history", "history"]);
     let group = &data["groups"][0];
     for table in ["points", "changes"] {

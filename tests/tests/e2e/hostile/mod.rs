@@ -48,7 +48,7 @@ impl Case {
     }
 
     pub fn prepare<'m>(&self, mpi: &'m Mpi, place: &Place) -> Run<'m> {
-        let run = Run::of(mpi, self.compile(mpi)).ranks(self.ranks).launched_with(self.launcher);
+        let run = Run::from_program(mpi, self.compile(mpi)).ranks(self.ranks).launched_with(self.launcher);
         let run = run.variable("MPISEE_SEGMENTS", &place.segments().display().to_string());
         if self.argument.is_empty() { run } else { run.argument(self.argument) }
     }

@@ -29,7 +29,7 @@ fn agents_of_two_nodes_are_one_job(mpi: &Mpi) {
     }
     let place = Place::on(&cluster);
     let mut command = Server::command(place.folder(), &place.segments(), &["--listen", "10.77.0.254:8090"]);
-    let server = Server::of(&mut cluster.on("login", command.env("MPISEE_TOKEN", TOKEN)));
+    let server = Server::run(&mut cluster.on("login", command.env("MPISEE_TOKEN", TOKEN)));
     let variables = [("MPISEE_SERVE", "10.77.0.254:8090"), ("MPISEE_TOKEN", TOKEN)];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let mut command = mpi.launcher(4, &variables);

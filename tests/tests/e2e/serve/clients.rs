@@ -32,7 +32,7 @@ impl Played {
         let mut answer = Vec::new();
         let _ = self.0.write_all(b"0\r\n\r\n");
         let _ = self.0.read_to_end(&mut answer);
-        Answer::of(&answer)
+        Answer::from_text(&answer)
     }
 }
 
@@ -170,7 +170,7 @@ fn strangers_make_room_for_those_who_know_the_token() {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 200; exec \"$0\" \"$@\""]).arg(own.get_program()).args(own.get_args());
     command.env("MPISEE_SEGMENTS", place.segments()).env("MPISEE_TOKEN", TOKEN);
-    let server = Server::of(&mut command);
+    let server = Server::run(&mut command);
     let mut agent = Played::connect(&server);
     agent.send(&look(1, 1, 100)).expect("it is connected");
     server.job_that("the agent is seen", |job| !job.is_null());

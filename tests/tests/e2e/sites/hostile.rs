@@ -47,7 +47,7 @@ fn paths_lead_through_functions_that_align_their_stacks_for_vectors(mpi: &Mpi) {
         }
         let options = [level, "-g", "-lpthread"];
         let program = mpi.compile_variant("sites/realigned", level.trim_start_matches('-'), &options);
-        let finished = Run::of(mpi, program).ranks(2).argument(how).profiled();
+        let finished = Run::from_program(mpi, program).ranks(2).argument(how).profiled();
         let tables = finished.tables();
         assert_eq!([0, 1].map(|rank| tables.of_rank("W", "MPI_Barrier", rank).calls), [40, 40], "{how}");
         let text = |function: &str, file: &str| at(function, file, &format!("{function} calls */"));

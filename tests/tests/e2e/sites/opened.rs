@@ -13,7 +13,8 @@ const CALLS: u64 = 10 * RANKS as u64;
 
 fn run(mpi: &Mpi, how: &str, library: &Path) -> Finished {
     let program = mpi.compile_variant("sites/opened", "opening", &["-O2", "-ldl"]);
-    let finished = Run::of(mpi, program).ranks(RANKS).argument(how).argument(library.display()).profiled();
+    let finished =
+        Run::from_program(mpi, program).ranks(RANKS).argument(how).argument(library.display()).profiled();
     finished.check();
     finished
 }

@@ -67,7 +67,7 @@ pub fn paths(finished: &Finished, call: &str) -> Vec<String> {
 
 #[case]
 fn outer_functions_of_deep_stacks_are_named_as_not_kept(mpi: &Mpi) {
-    let finished = Run::of(mpi, mpi.compile("sites/deep")).ranks(2).profiled();
+    let finished = Run::from_program(mpi, mpi.compile("sites/deep")).ranks(2).profiled();
     let directory = finished.directory().display().to_string();
     let output = mpisee_tests::through(&["paths", &directory, "--call", "barrier", "--folded", "-"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -93,7 +93,7 @@ fn run(mpi: &Mpi, how: &str) -> Finished {
 pub fn run_with_library(mpi: &Mpi, how: &str, library: &Path) -> Finished {
     let options: Vec<&str> = how.split(' ').chain(["-ldl"]).collect();
     let program = mpi.compile_variant("sites/resolved", &how.replace([' ', '-'], ""), &options);
-    Run::of(mpi, program).ranks(RANKS).argument(library.display()).profiled()
+    Run::from_program(mpi, program).ranks(RANKS).argument(library.display()).profiled()
 }
 
 #[case]
@@ -120,7 +120,7 @@ fn inlined_functions_tail_calls_and_opened_libraries_are_at_their_lines(mpi: &Mp
 #[case]
 fn templates_and_lambdas_are_at_their_lines(mpi: &Mpi) {
     let Some(program) = mpi.compile_cpp("sites/templates") else { return };
-    let finished = Run::of(mpi, program).ranks(RANKS).profiled();
+    let finished = Run::from_program(mpi, program).ranks(RANKS).profiled();
     let found = places(&finished, None, &["MPI_Sendrecv", "MPI_Allreduce"]);
     let run_calls = at("", "templates.cpp", "// run calls");
     for instance in ["halo::Exchange<double, 5>::run", "halo::Exchange<char, 7>::run"] {
@@ -157,7 +157,7 @@ fn a_stripped_program_has_lines_by_its_separate_debug_file(mpi: &Mpi) {
     let whole = mpi.compile_variant("sites/resolved", "separate", &["-O2", "-ldl", "-Wl,--build-id"]);
     let stripped = whole.with_extension("stripped");
     objcopy(&[&whole, &stripped], &["--strip-all"]);
-    let finished = Run::of(mpi, stripped.clone()).ranks(RANKS).profiled();
+    let finished = Run::from_program(mpi, stripped.clone()).ranks(RANKS).profiled();
     let folder = finished.place.path("debug");
     let id = build_id(&stripped);
     let debug_file = folder.join(".build-id").join(&id[..2]).join(format!("{}.debug", &id[2..]));
@@ -208,7 +208,8 @@ fn in_turn_at_one_place(mpi: &Mpi, how: &str, options: &[&str]) {
     let first = library("shared", &shared);
     let second = library("second", &[&shared[..], &["-DSECOND"]].concat());
     let program = mpi.compile_variant("sites/reloaded", "reloading", &["-O2", "-ldl"]);
-    let run = Run::of(mpi, program).ranks(RANKS).argument(first.display()).argument(second.display());
+    let run =
+        Run::from_program(mpi, program).ranks(RANKS).argument(first.display()).argument(second.display());
     let finished = run.profiled();
     // Sums, sites and paths agree, wherever the loader put the libraries.
     finished.check();

@@ -19,7 +19,7 @@ fn swapped(mpi: &Mpi, what: &str, most: &str) -> Finished {
     let second =
         mpi.compile_variant("sites/swapped_library", "second", &[&shared[..], &["-DSECOND"]].concat());
     let program = mpi.compile_variant("sites/swapped", "swapping", &["-O2", "-ldl"]);
-    let run = Run::of(mpi, program).ranks(2).argument(what).variable("MPISEE_SITES", most);
+    let run = Run::from_program(mpi, program).ranks(2).argument(what).variable("MPISEE_SITES", most);
     let finished = run.argument(first.display()).argument(second.display()).profiled();
     finished.check();
     finished

@@ -20,7 +20,7 @@ pub fn all<R: Row>(profile: &Profile) -> Vec<R> {
 struct Families(BTreeMap<String, String>);
 
 impl Families {
-    fn of(by_rank: &[CommRow], aggregate: &[CommRow]) -> Self {
+    fn from_by_rank(by_rank: &[CommRow], aggregate: &[CommRow]) -> Self {
         let name = |row: &CommRow| {
             let family = derived(&row.comm, |name| name.family(row.size));
             if aggregate.iter().any(|row| row.comm == family) { family } else { row.comm.clone() }
@@ -42,7 +42,7 @@ pub fn assert_sums_of(by_rank: &Path, aggregate: &Path) {
     assert_eq!(by_rank.run().incomplete_because, aggregate.run().incomplete_because);
     assert_eq!(by_rank.run().ranks, aggregate.run().ranks);
     let (comms, rows): (Vec<CommRow>, Vec<CommRow>) = (all(&by_rank), all(&aggregate));
-    let families = Families::of(&comms, &rows);
+    let families = Families::from_by_rank(&comms, &rows);
     assert_comms(&comms, &rows, &families);
     assert_calls(&by_rank, &aggregate, &families);
     assert_traffic(&by_rank, &aggregate, &families);

@@ -96,7 +96,7 @@ fn summary(out: &mut String, all: &[&Function], chapters: &BTreeMap<&Chapter, Ve
     out.push_str("\n| chapter | functions | calls, bytes, time | calls, time | bookkeeping | local | not recorded yet |\n");
     out.push_str("| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n");
     for (chapter, functions) in chapters {
-        let counts = Counts::of(functions);
+        let counts = Counts::from_functions(functions);
         let Counts { all, bytes, time, bookkeeping, harmless, not_yet } = counts;
         let _ = writeln!(
             out,
@@ -125,7 +125,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(functions: &[&Function]) -> Counts {
+    fn from_functions(functions: &[&Function]) -> Counts {
         let mut counts = Counts { all: functions.len(), ..Counts::default() };
         for function in functions {
             *match describe(function).0 {
@@ -142,7 +142,7 @@ impl Counts {
 
 /// `12 of 40 functions are recorded (30 %); …`
 fn share(functions: &[&Function]) -> String {
-    let counts = Counts::of(functions);
+    let counts = Counts::from_functions(functions);
     let recorded = counts.bytes + counts.time;
     let percent = (100 * recorded).checked_div(counts.all).unwrap_or(0);
     let Counts { all, bookkeeping, harmless, not_yet, .. } = counts;

@@ -121,7 +121,7 @@ fn print_lines(flavour: &Flavour, recorded: &Recorded, operation: &str) -> Resul
         format!("there is no operation '{operation}', but: {}", there.join("; "))
     })?;
     println!("{operation} with {flavour}, of {:?} instructions:", recorded.instructions(operation));
-    let sources = Sources::of(recorded)?;
+    let sources = Sources::from_recorded(recorded)?;
     for line in recorded.lines(window, &sources) {
         println!("{line}");
     }

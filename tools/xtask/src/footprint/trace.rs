@@ -219,7 +219,7 @@ pub struct Sources {
 
 impl Sources {
     /// Reads the library's debug information.
-    pub fn of(recorded: &Recorded) -> Result<Sources> {
+    pub fn from_recorded(recorded: &Recorded) -> Result<Sources> {
         let library = recorded.mappings.iter().find(|it| it.is_ours() && it.file_offset == 0);
         let library = library.context("libmpisee.so is not in the program")?;
         let loader = addr2line::Loader::new(Path::new(&library.name))

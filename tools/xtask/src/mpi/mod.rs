@@ -92,8 +92,11 @@ fn probe(wrapper: &Path) -> Result<(Identity, Flavour)> {
     else {
         bail!("the MPI program that it compiled did not say its version");
     };
-    let identity =
-        if interface.is_empty() { Identity::of(library_version)? } else { Identity::of_standard(interface) };
+    let identity = if interface.is_empty() {
+        Identity::from_version(library_version)?
+    } else {
+        Identity::of_standard(interface)
+    };
     let library = Path::new(library).canonicalize().with_context(|| format!("finding {library}"))?;
     let (soname, mut functions) =
         read_library(&library).with_context(|| format!("reading {}", library.display()))?;

@@ -15,7 +15,7 @@ const TIMES_LEFT_OUT: &str = "the GPU's time in calls of NCCL was measured, but 
 
 impl GpuSums {
     /// Of one rank, with the owners in its rows as far as they are known.
-    pub fn of(parts: &[GpuPart]) -> GpuSums {
+    pub fn from_parts(parts: &[GpuPart]) -> GpuSums {
         let mut sums = GpuSums::default();
         let mut lines: BTreeMap<Code, Vec<(Key, Sum)>> = BTreeMap::new();
         let (mut notes, mut has_copies) = (Vec::new(), None);
@@ -91,7 +91,7 @@ fn own(row: &GpuRow) -> (Code, Key, Sum) {
     let sum = Sum {
         count: 1,
         accesses: row.accesses,
-        bytes: Spread::of(row.rank, row.bytes),
+        bytes: Spread::from_value(row.rank, row.bytes),
         // It is the root of a whole number.
         variance: (row.error * row.error).round() as u128,
     };

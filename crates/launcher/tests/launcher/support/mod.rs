@@ -46,7 +46,7 @@ pub struct Installation {
 
 impl Installation {
     /// One with these flavours.
-    pub fn of(flavours: &[Flavour]) -> Self {
+    pub fn with_flavours(flavours: &[Flavour]) -> Self {
         Self::in_folder("prefix", flavours)
     }
 

@@ -61,7 +61,7 @@ macro_rules! functions {
 
         impl Functions {
             /// The functions of a library, which stays loaded.
-            fn of(library: &'static Library) -> Result<Functions, libloading::Error> {
+            fn from_library(library: &'static Library) -> Result<Functions, libloading::Error> {
                 // SAFETY: NCCL's functions have these signatures since version 2.7, the first with
                 // messages.
                 unsafe {
@@ -106,7 +106,7 @@ fn load() -> Result<(), String> {
     };
     let library = found
         .map_err(|why| format!("{}; install it, or say where it is in LD_LIBRARY_PATH", reason(&why)))?;
-    let functions = Functions::of(Box::leak(Box::new(library)))
+    let functions = Functions::from_library(Box::leak(Box::new(library)))
         .map_err(|why| format!("{}; version 2.7 is the first with messages", reason(&why)))?;
     NCCL.get_or_init(|| functions);
     Ok(())

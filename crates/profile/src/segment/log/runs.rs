@@ -86,7 +86,7 @@ impl Runs {
     }
 
     /// `first`, `first + stride`, …, `count` of them, and the next such run.
-    pub fn of(runs: impl IntoIterator<Item = Run>) -> Self {
+    pub fn from_runs(runs: impl IntoIterator<Item = Run>) -> Self {
         Runs(runs.into_iter().collect())
     }
 

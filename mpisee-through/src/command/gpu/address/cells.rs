@@ -57,7 +57,7 @@ pub struct Division {
 
 impl Division {
     /// The cells of an object of `bytes` bytes.
-    pub fn of(grid: Grid, bytes: u64) -> Self {
+    pub fn from_grid(grid: Grid, bytes: u64) -> Self {
         let (rows, columns, element_bytes) = match grid.fold {
             Some(Fold { rows, columns, element_bytes }) => {
                 (rows, columns, element_bytes.unwrap_or_else(|| bytes.div_ceil(rows * columns)))
@@ -270,7 +270,7 @@ impl<'a> Cells<'a> {
     /// or what its owner does, if that wrote records, too; else the call that mapped it. Of several
     /// allocations that may be meant what they have in common is known.
     fn owned(&self, raw: &Raw) -> (String, String) {
-        let all = raw.place.handle().map(|handle| self.exports.of(&handle)).unwrap_or_default();
+        let all = raw.place.handle().map(|handle| self.exports.find(&handle)).unwrap_or_default();
         if all.is_empty() {
             return (peer_device(&raw.place), raw.object.clone());
         }
@@ -306,7 +306,7 @@ impl Object {
     fn new(bytes: u64, grid: Grid) -> Self {
         Object {
             bytes,
-            division: Division::of(grid, bytes),
+            division: Division::from_grid(grid, bytes),
             cells: BTreeMap::new(),
             all: Sum::default(),
             allocations: BTreeSet::new(),
@@ -386,7 +386,7 @@ mod tests {
 
     #[test]
     fn an_object_is_divided_into_ranges_or_rows_and_columns() {
-        let flat = Division::of(Grid { fold: None, most: (64, 32) }, 10_000);
+        let flat = Division::from_grid(Grid { fold: None, most: (64, 32) }, 10_000);
         // 157 bytes would be enough; 160 are even.
         assert_eq!((flat.rows, flat.columns, flat.element_bytes), (1, 63, 160));
         assert_eq!(
@@ -396,18 +396,18 @@ mod tests {
         assert_eq!(flat.offsets((0, 62)), (9920, 10_080));
 
         let grid = |text: &str, most| Grid { fold: Some(fold(text).unwrap()), most };
-        let square = Division::of(grid("4x8", (64, 64)), 256);
+        let square = Division::from_grid(grid("4x8", (64, 64)), 256);
         assert_eq!(
             (square.element_bytes, square.field(8 * 8), square.field(255)),
             (8, Some((1, 0)), Some((3, 7)))
         );
-        let fewer = Division::of(grid("4x8", (4, 2)), 256);
+        let fewer = Division::from_grid(grid("4x8", (4, 2)), 256);
         assert_eq!((fewer.rows, fewer.columns), (2, 4));
         assert_eq!(
             (fewer.field(8 * 8), fewer.field(255), fewer.offsets((0, 1))),
             (Some((0, 0)), Some((1, 3)), (16, 32))
         );
-        let short = Division::of(grid("2x8x8", (64, 64)), 256);
+        let short = Division::from_grid(grid("2x8x8", (64, 64)), 256);
         assert_eq!((short.field(127), short.field(128)), (Some((1, 7)), None));
     }
 }

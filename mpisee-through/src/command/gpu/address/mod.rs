@@ -55,14 +55,14 @@ pub fn answer(view: &ProfileView, ranks: &[RankRow], args: &GpuArgs) -> Result<A
     let rows = if is_table { TABLE_ROWS } else { u64::MAX };
     let columns = if is_table || args.fold.is_none() { most } else { u64::MAX };
     let found = read(view.profile(), ranks, args, (columns, rows))?;
-    let all = found.objects.iter().map(|(_, object)| object.all.of(args.of)).fold(0, u64::saturating_add);
+    let all = found.objects.iter().map(|(_, object)| object.all.amount(args.of)).fold(0, u64::saturating_add);
     let mut cells: Vec<_> = found
         .objects
         .iter()
         .flat_map(|(key, object)| object.cells.iter().map(move |(field, cell)| (key, object, *field, cell)))
         .collect();
     if is_table {
-        cells.sort_by_key(|(.., cell)| Reverse(cell.sum.of(args.of)));
+        cells.sort_by_key(|(.., cell)| Reverse(cell.sum.amount(args.of)));
     }
     let row = |(key, object, field, cell): &(&ObjectKey, &Object, (u64, u64), &Cell)| {
         row(args, key, object, *field, cell, &found.instructions, all)
@@ -98,7 +98,7 @@ fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) 
     let Some(folder) = &args.records else {
         bail!("--by address needs --records DIR, the folder that `mpisee --gpu-records DIR` filled");
     };
-    let symbols = Symbols::of(profile, SearchDirs(args.source.clone()))?;
+    let symbols = Symbols::from_profile(profile, SearchDirs(args.source.clone()))?;
     let mut cells = Cells::new(Grid { fold: args.fold, most }, &args.choice);
     let mut caveats = Vec::new();
     let files = gpu_record_files::of_run(folder, ranks)?;
@@ -129,7 +129,7 @@ fn read(profile: &Profile, ranks: &[RankRow], args: &GpuArgs, most: (u64, u64)) 
         let folder = folder.display();
         bail!("'{folder}' has no access that matches; mpisee-through gpu-records {folder} prints all");
     }
-    objects.sort_by_key(|(_, object)| Reverse(object.all.of(args.of)));
+    objects.sort_by_key(|(_, object)| Reverse(object.all.amount(args.of)));
     if let (Some(fold), Some((_, object))) = (args.fold, objects.first().filter(|(_, it)| it.beyond > 0)) {
         caveats.push(format!(
             "Accesses beyond {} x {} elements of {} bytes are left out: {}.",
@@ -186,7 +186,7 @@ fn places(cell: &Cell, instructions: &[(String, String)]) -> (String, String) {
 /// The line above an object's picture.
 fn heading(args: &GpuArgs, (name, bytes): &ObjectKey, object: &Object) -> String {
     let amount = match args.of {
-        Of::Bytes => count(object.all.of(args.of), "byte"),
+        Of::Bytes => count(object.all.amount(args.of), "byte"),
         Of::Accesses => accesses(object.all.accesses),
     };
     let several = match object.count() {
@@ -198,12 +198,12 @@ fn heading(args: &GpuArgs, (name, bytes): &ObjectKey, object: &Object) -> String
 
 /// An object as shades.
 fn shaded(args: &GpuArgs, key: &ObjectKey, object: &Object) -> String {
-    let most = object.cells.values().map(|cell| cell.sum.of(args.of)).max().unwrap_or(0);
+    let most = object.cells.values().map(|cell| cell.sum.amount(args.of)).max().unwrap_or(0);
     let mut text = format!("{}\n", heading(args, key, object));
     for row in 0..object.division.rows {
         let letter = |column| {
             let cell = object.cells.get(&(row, column));
-            SHADES[shade(cell.map_or(0, |cell| cell.sum.of(args.of)), most)]
+            SHADES[shade(cell.map_or(0, |cell| cell.sum.amount(args.of)), most)]
         };
         let letters: String = (0..object.division.columns).map(letter).collect();
         text += &format!("▕{letters}▏\n");
@@ -225,7 +225,7 @@ fn panel(
             true => field_title(object, (row, column), cell, instructions),
             false => String::new(),
         };
-        Field { row: row as u32, column: column as u32, amount: cell.sum.of(args.of), title }
+        Field { row: row as u32, column: column as u32, amount: cell.sum.amount(args.of), title }
     };
     let names = |number: u64| (0..number).map(|it| it.to_string()).collect();
     let (down, across, height) = match args.fold {

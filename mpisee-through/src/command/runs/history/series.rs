@@ -98,7 +98,7 @@ impl Series {
 
     /// The numbers of an entry.
     pub fn spread(&self, entry: usize) -> Spread {
-        Spread::of(&self.values[entry])
+        Spread::from_values(&self.values[entry])
     }
 
     /// Steps that were read off or tested.
