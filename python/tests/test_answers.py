@@ -108,8 +108,10 @@ def test_a_run_gives_its_profile(recorded: Path, through: str, tmp_path: Path, m
     monkeypatch.setenv("MPISEE_THROUGH", str(tmp_path / "mpisee-through"))
     ranks = mpisee.load(recorded).run.ranks
     assert mpisee.run(["env", "A=mpisee", "mpisee", "./app", "7"]).run.ranks == ranks
-    assert mpisee.run(["mpisee", "app"]).directory == Path("run-2.mpisee")
+    assert mpisee.run(["mpisee", "app"]).directory == tmp_path / "run-2.mpisee"
     assert mpisee.run([str(stand_in), "app"], output=tmp_path / "b.mpisee").directory == tmp_path / "b.mpisee"
+    assert mpisee.run(["mpisee", "app"], output="v1.2").directory == tmp_path / "v1.2.mpisee"
+    fails("the command is empty", lambda: mpisee.run([]))
     fails("is there already", lambda: mpisee.run(["mpisee", "app"], output="b.mpisee"))
     fails("'true' has left no profile 'run-3.mpisee'", lambda: mpisee.run(["true"]))
     fails("the command is a text", lambda: mpisee.run("mpirun mpisee ./app"))

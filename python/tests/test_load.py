@@ -116,6 +116,28 @@ def test_what_is_no_profile_is_said_in_a_sentence(small: Path, tmp_path: Path) -
     fails("is not JSON", lambda: mpisee.load(small))
 
 
+@pytest.mark.parametrize("backend", ["pandas", "polars"])
+def test_tables_that_are_cut_off_are_refused(small: Path, backend: Any) -> None:
+    path = small / "calls.csv"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    fails("calls.csv' has no end; the file may be cut off", lambda: mpisee.load(small, backend).calls)
+    lines = whole.decode().splitlines()
+    lines[1] = ",".join(lines[1].split(",")[:9])
+    path.write_text("".join(f"{line}\n" for line in lines))
+    fails("calls.csv' ", lambda: mpisee.load(small, backend).calls)
+    path.unlink()
+    (small / "calls.parquet").write_bytes(b"no table")
+    fails("calls.parquet' is no Parquet that can be read", lambda: mpisee.load(small, backend).calls)
+
+
+def test_a_profile_is_read_from_any_folder(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(small.parent)
+    profile = mpisee.load(small.name)
+    monkeypatch.chdir("/")
+    assert len(profile.calls) > 0
+
+
 def test_polars_reads_the_same(small: Path) -> None:
     pytest.importorskip("polars", reason="polars is not installed")
     profile = mpisee.load(small, backend="polars")

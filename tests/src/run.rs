@@ -197,7 +197,11 @@ impl<'m> Run<'m> {
                         crate::note!("run again: the launcher itself was ended by {}", output.status);
                         None
                     }
-                    Ok(output) if attempt < MEETINGS && self.did_not_meet(&output) => {
+                    Ok(output) if attempt < TRIES_WITH_FAULTS && misses_an_end(&output) => {
+                        crate::note!("run again: Open MPI's launcher has missed the end of a rank");
+                        None
+                    }
+                    Ok(output) if attempt < TRIES_WITH_FAULTS && self.did_not_meet(&output) => {
                         crate::note!("run again: MPICH's nodes did not meet");
                         None
                     }
@@ -235,8 +239,18 @@ impl<'m> Run<'m> {
     }
 }
 
-/// Runs between played nodes in which MPICH's ranks do not meet, before that is a failure.
-const MEETINGS: u32 = 3;
+/// Runs that fail by a known fault of the MPI, before that is a failure.
+const TRIES_WITH_FAULTS: u32 = 3;
+
+/// The launcher of Open MPI 4 at times takes a rank that has called MPI_Finalize for one that has
+/// not, and ends with exit code 1. It then has forgotten the process:
+/// <https://github.com/open-mpi/ompi/issues/7833>.
+fn misses_an_end(output: &Output) -> bool {
+    let said = String::from_utf8_lossy(&output.stderr);
+    output.status.code() == Some(1)
+        && said.contains(" with PID 0 on")
+        && said.contains("exiting improperly. There are three reasons")
+}
 
 /// A program that has run.
 pub struct Finished {

@@ -120,10 +120,16 @@ impl Installation {
             installation.complaints.push(format!("{} cannot be read: {why}", folder.display()));
         }
         let entries = entries.into_iter().flatten().flatten();
-        for flavour in entries.map(|entry| entry.path()).filter(|path| path.join(LIBRARY).is_file()) {
-            match read(&flavour) {
-                Ok(flavour) => installation.flavours.push(flavour),
-                Err(why) => installation.complaints.push(why),
+        for flavour in entries.map(|entry| entry.path()) {
+            match flavour.join(LIBRARY).metadata() {
+                Ok(file) if file.is_file() => match read(&flavour) {
+                    Ok(flavour) => installation.flavours.push(flavour),
+                    Err(why) => installation.complaints.push(why),
+                },
+                Err(why) if why.kind() == ErrorKind::PermissionDenied => {
+                    installation.complaints.push(format!("{} cannot be read: {why}", flavour.display()));
+                }
+                _ => {}
             }
         }
         installation.flavours.sort_by(|a, b| a.name.cmp(&b.name));

@@ -109,6 +109,10 @@ fn a_folder_without_a_history_has_one_clear_sentence() {
     let ran = home.run(&["runs", "--history", "h"]);
     let begun = "1 entry, one\nOne entry so far: changes show from two entries on.";
     assert!(ran.exits(0).stdout.contains(begun), "{}", ran.stdout);
+    std::fs::create_dir(home.beside().join("both")).unwrap();
+    add(&home, "both/one.runs", &[run(2, [1.0; 3]), run(4, [1.0; 3])]);
+    let both = home.run(&["runs", "--history", "both"]);
+    assert_eq!(both.exits(0).stdout.matches("One entry so far").count(), 2, "{}", both.stdout);
     add(&home, "h/two.runs", &[run(4, [1.0; 3])]);
     fails(&["no two entries of 'h' have the same command and ranks", "on 2 ranks", "on 4 ranks"]);
     home.run(&["runs", "--history", "app.mpisee"]).fails_with(&["'app.mpisee' is one profile"]);

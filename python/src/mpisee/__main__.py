@@ -13,7 +13,10 @@ def main() -> None:
         profiler = program("mpisee")
     except ProfileError as error:
         sys.exit(f"mpisee: {error}. `cargo xtask package wheel` makes a package with the profiler")
-    os.execv(profiler, ["mpisee", *sys.argv[1:]])
+    try:
+        os.execv(profiler, ["mpisee", *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"mpisee: cannot start '{profiler}': {error.strerror}")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: A row of an answer: values by the names of columns.
 Row = Dict[str, Any]
 #: The value of an option: text or a number, True for an option without a value, a list for one that is repeated.
-Option = Union[str, int, float, bool, "os.PathLike[str]", Sequence[str], None]
+Option = Union[str, int, float, bool, "os.PathLike[str]", Iterable[Union[str, int, float, "os.PathLike[str]"]], None]
 
 #: Rows that a notebook shows of a table.
 _SHOWN_ROWS = 40
@@ -38,6 +38,7 @@ def program(name: str) -> str:
         installed = []
     # Completions for shells have the same names.
     own = (str(file.locate()) for file in installed if file.name == name and file.parent.name == "bin")
+    own = (path for path in own if os.path.exists(path))
     found = next(own, None) or shutil.which(name)
     if found is None:
         raise ProfileError(
@@ -175,9 +176,11 @@ def _option(name: str, value: Option) -> List[str]:
         return []
     if value is True:
         return [flag]
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, os.PathLike):
+        return [f"{flag}={os.fspath(value)}"]
+    if isinstance(value, Iterable) and not isinstance(value, str):
         return [word for one in value for word in _option(name, one)]
-    return [f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}"]
+    return [f"{flag}={value}"]
 
 
 def _run(arguments: Sequence[str], folder: Optional[str] = None) -> subprocess.CompletedProcess[str]:
@@ -208,7 +211,9 @@ def answer(command: str, *arguments: Union[str, "os.PathLike[str]"], **options: 
     0
     """
     words = [word for name, value in options.items() for word in _option(name, value)]
-    line = (command, *words, *(os.fspath(argument) for argument in arguments))
+    paths = (os.fspath(argument) for argument in arguments)
+    # A path that begins with a dash would be an option.
+    line = (command, *words, *(os.path.join(".", path) if path.startswith("-") else path for path in paths))
     done = _run([*line, "--format", "json"])
     try:
         document = json.loads(done.stdout)
@@ -224,18 +229,26 @@ def run_profiled(
     if isinstance(command, (str, bytes)):
         raise ProfileError('the command is a text; give its words, as in: mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])')
     words = [os.fspath(word) for word in command]
+    if not words:
+        raise ProfileError('the command is empty; give its words, as in: mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])')
     profile = Path(output) if output is not None else _unused("run")
+    # As the profiler names it.
+    if profile.suffix != ".mpisee":
+        profile = profile.with_name(f"{profile.name}.mpisee")
     if profile.exists():
         raise ProfileError(f"'{profile}' is there already; name another output, or remove it")
     # The command may name the program in any way, so the profile's name comes beside it. The folder
     # of mpisee comes last, so that the launcher is the one that the shell would start.
     search = os.environ.get("PATH", os.defpath) + os.pathsep + os.path.dirname(program("mpisee"))
     environment = {**os.environ, "PATH": search, "MPISEE_OUTPUT": str(profile.absolute())}
+    # It is this package's own, and no option of the profiler.
+    environment.pop("MPISEE_THROUGH", None)
     subprocess.run(words, env=environment, check=True)
     if not profile.exists():
         raise ProfileError(
-            f"'{' '.join(words)}' has left no profile '{profile}'; put mpisee before the program, without --output "
-            'and --repeat, as in: mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])'
+            f"'{' '.join(words)}' has left no profile '{profile}'. If its folder cannot be written, the messages of "
+            "the run name another place. Else put mpisee before the program, without --output and --repeat, as in: "
+            'mpisee.run(["mpirun", "-n", "4", "mpisee", "./app"])'
         )
     return profile
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Callable, List
 
 from ._schema import Table
 
@@ -17,6 +18,22 @@ def header(path: Path) -> List[str]:
     """The names of the columns in a CSV file."""
     with path.open(newline="", encoding="utf-8") as file:
         return next(csv.reader(file), [])
+
+
+def check_end(path: Path) -> None:
+    """An error if the last row has no end."""
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) > 0:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                raise FrameError(f"the last row of '{path}' has no end; the file may be cut off")
+
+
+def check_values(table: Table, path: Path, names: List[str], lacks: Callable[[str], bool]) -> None:
+    """An error if a column that is in the file lacks values that each row has."""
+    for column in table.columns:
+        if column.name in names and not column.may_be_empty and column.type != "text" and lacks(column.name):
+            raise FrameError(f"'{path}' has rows without '{column.name}'; the file was changed or cut off")
 
 
 def missing(table: Table, found: List[str], path: Path) -> List[Any]:
@@ -45,9 +62,14 @@ def read_pandas(table: Table, path: Path) -> Any:
     import pandas
 
     if path.suffix == ".parquet":
-        frame = pandas.read_parquet(path)
-        lacking = missing(table, list(frame.columns), path)
+        try:
+            frame = pandas.read_parquet(path)
+        except (ValueError, OSError) as error:
+            raise FrameError(f"'{path}' is no Parquet that can be read: {error}") from error
+        names = list(frame.columns)
+        lacking = missing(table, names, path)
     else:
+        check_end(path)
         names = header(path)
         lacking = missing(table, names, path)
         types = {column.name: pandas_type(column.type, column.may_be_empty) for column in table.columns}
@@ -62,6 +84,7 @@ def read_pandas(table: Table, path: Path) -> Any:
             )
         except (ValueError, OverflowError) as error:
             raise FrameError(f"'{path}' is not what the profile's format has there: {error}") from error
+    check_values(table, path, names, lambda name: bool(frame[name].isna().any()))
     for column in lacking:
         frame[column.name] = column.default
     for column in table.columns:
@@ -110,9 +133,14 @@ def read_polars(table: Table, path: Path) -> Any:
 
     types = polars_types(table)
     if path.suffix == ".parquet":
-        frame = polars.read_parquet(path)
-        lacking = missing(table, frame.columns, path)
+        try:
+            frame = polars.read_parquet(path)
+        except (polars.exceptions.PolarsError, OSError) as error:
+            raise FrameError(f"'{path}' is no Parquet that can be read: {error}") from error
+        names = frame.columns
+        lacking = missing(table, names, path)
     else:
+        check_end(path)
         names = header(path)
         lacking = missing(table, names, path)
         known = {name: types[name] for name in names if name in types}
@@ -121,6 +149,7 @@ def read_polars(table: Table, path: Path) -> Any:
         except polars.exceptions.PolarsError as error:
             why = str(error).splitlines()[0]
             raise FrameError(f"'{path}' is not what the profile's format has there: {why}") from error
+    check_values(table, path, names, lambda name: frame[name].null_count() > 0)
     defaults = [polars.lit(column.default, dtype=types[column.name]).alias(column.name) for column in lacking]
     # An empty field of text is no missing value.
     texts = [polars.col(column.name).fill_null("") for column in table.columns if column.type == "text"]

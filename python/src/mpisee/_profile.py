@@ -309,7 +309,7 @@ class Profile(Generic[Frame]):
             f"{number} {noun}{'' if number == 1 else 's'}"
             for number, noun in ((self.run.ranks, "rank"), (self.run.nodes, "node"))
         )
-        return f"<mpisee profile '{self.directory}': {command}, {ranks} on {nodes}>"
+        return f"<mpisee profile '{self.directory.name}': {command}, {ranks} on {nodes}>"
 
 
 def _moment(text: Any) -> Optional[datetime]:
@@ -332,7 +332,7 @@ def _read_run(directory: Path) -> Run:
         raise ProfileError(no_profile + "it has no run.json" + hint) from error
     except OSError as error:
         raise ProfileError(f"cannot read '{path}': {error.strerror}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ProfileError(f"'{path}' is not JSON: {error}") from error
     version = raw.get("format_version") if isinstance(raw, dict) else None
     if not isinstance(version, int):
@@ -344,17 +344,17 @@ def _read_run(directory: Path) -> Run:
         )
     return Run(
         format_version=version,
-        command=tuple(raw.get("command", ())),
-        ranks=raw.get("ranks", 0),
-        nodes=raw.get("nodes", 0),
-        mpi_library=raw.get("mpi", {}).get("library", ""),
+        command=tuple(raw.get("command") or ()),
+        ranks=raw.get("ranks") or 0,
+        nodes=raw.get("nodes") or 0,
+        mpi_library=(raw.get("mpi") or {}).get("library", ""),
         start=_moment(raw.get("start")),
         end=_moment(raw.get("end")),
         complete=raw.get("complete", False),
         incomplete_because=raw.get("incomplete_because"),
         folded=raw.get("folded", False),
-        not_seen=raw.get("not_seen", {}),
-        notes=tuple(raw.get("notes", ())),
+        not_seen=raw.get("not_seen") or {},
+        notes=tuple(raw.get("notes") or ()),
         raw=raw,
     )
 
@@ -370,6 +370,9 @@ if TYPE_CHECKING:
     @overload
     def load(directory: Union[str, "os.PathLike[str]"]) -> Profile[pandas.DataFrame]: ...
 
+    @overload
+    def load(directory: Union[str, "os.PathLike[str]"], backend: Optional[str]) -> Profile[Any]: ...
+
 
 def load(directory: Union[str, "os.PathLike[str]"], backend: Optional[str] = None) -> Profile[Any]:
     """Opens a profile directory, or a folder that ``mpisee-through export --parquet`` wrote.
@@ -380,7 +383,9 @@ def load(directory: Union[str, "os.PathLike[str]"], backend: Optional[str] = Non
 
 
 def _open(directory: Union[str, "os.PathLike[str]"], backend: Optional[str]) -> Profile[Any]:
-    return Profile(Path(directory), _read_run(Path(directory)), _known(backend))
+    run = _read_run(Path(directory))
+    # The working folder may change.
+    return Profile(Path(directory).absolute(), run, _known(backend))
 
 
 _BACKENDS = ("pandas", "polars")
@@ -409,7 +414,7 @@ def run(
     """Runs a program under mpisee, waits for its end, and opens its profile.
 
     ``command`` is that of a shell, with ``mpisee`` before the program: ``["mpirun", "-n", "4", "mpisee", "./app"]``.
-    ``output`` is the profile's name, else the first of run.mpisee, run-2.mpisee and so on that is free. A program that
+    ``output`` is the profile's name, which ends in .mpisee, else the first of run.mpisee, run-2.mpisee and so on that is free. A program that
     fails is a ``subprocess.CalledProcessError``. Its profile is there all the same, and ``mpisee-through recover`` has what
     killed ranks left.
     """

@@ -106,8 +106,8 @@ impl Churned {
 }
 
 #[case]
-fn four_thousand_like_communicators_share_a_row(mpi: &Mpi) {
-    const CYCLES: u64 = 4_000;
+fn a_thousand_like_communicators_share_a_row(mpi: &Mpi) {
+    const CYCLES: u64 = 1_000;
     for (kind, letter) in [("dup", 'd'), ("cart", 'a')] {
         let churned = churned(mpi, kind, 2, CYCLES);
         let names = churned.assert_rows("W", letter, "", CYCLES, "0-1");
@@ -119,7 +119,7 @@ fn four_thousand_like_communicators_share_a_row(mpi: &Mpi) {
 
 #[case]
 fn duplicates_that_are_made_beside_others_share_a_row(mpi: &Mpi) {
-    const CYCLES: u64 = 4_000;
+    const CYCLES: u64 = 1_000;
     let churned = churned(mpi, "idup", 2, CYCLES);
     let names = churned.assert_rows("W", 'i', "", CYCLES, "0-1");
     churned.assert_traffic(&names, &[0, 1], CYCLES);

@@ -6,6 +6,7 @@ use crate::gpu::{self, Tracer};
 use crate::{root, third_party};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -132,13 +133,13 @@ pub fn install(prefix: &Path) -> Result<()> {
 /// complete.
 pub fn replace(folder: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
     let parent = folder.parent().context("an installation needs a folder of its own")?;
-    fs::create_dir_all(parent).with_context(|| format!("creating {}", parent.display()))?;
+    make_folder(parent).with_context(|| format!("creating {}", parent.display()))?;
     let beside = tempfile::Builder::new()
         .prefix(".mpisee-")
         .tempdir_in(parent)
         .with_context(|| format!("creating a folder in {}", parent.display()))?;
     let (new, old) = (beside.path().join("new"), beside.path().join("old"));
-    fs::create_dir(&new)?;
+    make_folder(&new)?;
     fill(&new)?;
     if folder.exists() {
         fs::rename(folder, &old).with_context(|| format!("moving {} away", folder.display()))?;
@@ -172,10 +173,21 @@ fn copy_into(file: &Path, folder: &Path) -> Result<()> {
     copy_into_as(file, folder, file.file_name().unwrap_or_default())
 }
 
+/// Makes a folder and those above it that all users may read, whatever the umask of the one who
+/// installs.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    folder.parent().map_or(Ok(()), make_folder)?;
+    fs::create_dir(folder).or_else(|why| if folder.is_dir() { Ok(()) } else { Err(why) })?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+}
+
 /// Copies a file into a folder under a name.
 fn copy_into_as(file: &Path, folder: &Path, name: impl AsRef<Path>) -> Result<()> {
     let copy = || {
-        fs::create_dir_all(folder)?;
+        make_folder(folder)?;
         let new = tempfile::Builder::new().prefix(".mpisee-").tempfile_in(folder)?;
         fs::copy(file, new.path())?; // with the file's permissions
         new.persist(folder.join(&name))?;
@@ -214,12 +226,16 @@ mod tests {
 
     #[test]
     fn a_copy_has_the_permissions_and_leaves_a_mapped_file_alone() {
-        use std::os::unix::fs::{MetadataExt, PermissionsExt};
+        use std::os::unix::fs::MetadataExt;
         let from = tempfile::tempdir().unwrap();
         let to = tempfile::tempdir().unwrap();
         let program = from.path().join("program");
         fs::write(&program, "x").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        copy_into(&program, &to.path().join("new/folder")).unwrap();
+        let folder = to.path().join("new");
+        assert_eq!(folder.metadata().unwrap().permissions().mode() & 0o777, 0o755);
+        fs::remove_dir_all(folder).unwrap();
         copy_into(&program, to.path()).unwrap();
         let old = fs::File::open(to.path().join("program")).unwrap();
         copy_into(&program, to.path()).unwrap();

@@ -44,6 +44,7 @@ fn installation() -> TempDir {
         ("lib/mpisee/mpich-4.0/libmpisee.so", ""),
         ("share/doc/mpisee/README.md", ""),
         ("share/man/man1/mpisee.1", ""),
+        ("share/zsh/site-functions/_mpisee", ""),
     ];
     for (name, text) in texts {
         let file = folder.path().join(name);
@@ -166,6 +167,12 @@ fn the_module_file_for_tcl_adds_the_folders_of_its_installation() {
         assert!(set.lines().any(|line| line == expected), "{expected}: {set}");
     }
     assert!(set.contains("MANPATH+=\n"), "the system's pages stay: {set}");
+    let copy = folder.path().join("copy");
+    fs::copy(&module, &copy).expect("a copy");
+    let mut tclsh = program("tclsh").expect("it is there");
+    let output = tclsh.arg(&script).arg(&copy).output().expect("it starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("use the folder modulefiles in its place"), "{said}");
 }
 
 #[test]
@@ -229,7 +236,9 @@ fn debians_package_manager_lists_the_package() {
     let contents = succeed(Command::new("dpkg-deb").arg("--contents").arg(&package));
     let mut folders = contents.lines().filter(|line| line.ends_with('/'));
     assert!(folders.all(|line| line.starts_with("drwxr-xr-x root/root")), "{contents}");
-    for name in ["bin/mpisee", "lib/mpisee/mpich-4.0/libmpisee.so", "share/doc/mpisee/copyright"] {
+    let completion = "share/zsh/vendor-completions/_mpisee";
+    for name in ["bin/mpisee", "lib/mpisee/mpich-4.0/libmpisee.so", "share/doc/mpisee/copyright", completion]
+    {
         let listed = contents.lines().find(|line| line.ends_with(&format!(" ./usr/{name}")));
         let listed = listed.unwrap_or_else(|| panic!("{name}: {contents}"));
         let mode = if name.starts_with("bin") { "-rwxr-xr-x root/root" } else { "-rw-r--r-- root/root" };

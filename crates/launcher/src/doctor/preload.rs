@@ -6,6 +6,7 @@ use crate::flavours::Flavour;
 use crate::preload::can_be_preloaded;
 use crate::program::{Program, ProgramKind, loader};
 use std::io::{self, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::{self, sleep};
@@ -14,20 +15,26 @@ use std::time::{Duration, Instant};
 /// A program that takes longer is ended: ranks wait for each other.
 pub const TIMEOUT: Duration = Duration::from_secs(6);
 
-/// The output of a command on stdout and stderr; an error if it cannot be started or takes too
-/// long.
+/// The output of a command on stdout and stderr; an error if it cannot be started, takes too long,
+/// or is ended by a signal.
 pub fn output_of(command: &mut Command) -> io::Result<(String, String)> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let begin = Instant::now();
     let [stdout, stderr] = [reader(child.stdout.take()), reader(child.stderr.take())];
-    while child.try_wait()?.is_none() {
-        if begin.elapsed() > TIMEOUT {
-            child.kill()?;
-            child.wait()?;
-            // Its children may hold the pipes.
-            return Err(io::ErrorKind::TimedOut.into());
+    // Its children may hold the pipes beyond its end.
+    let ended = loop {
+        match child.try_wait()? {
+            Some(status) if stdout.is_finished() && stderr.is_finished() => break status,
+            _ if begin.elapsed() > TIMEOUT => {
+                let _ = child.kill();
+                child.wait()?;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            _ => sleep(Duration::from_millis(2)),
         }
-        sleep(Duration::from_millis(2));
+    };
+    if let Some(signal) = ended.signal() {
+        return Err(io::Error::other(format!("it is ended by signal {signal}")));
     }
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
     Ok((text(stdout), text(stderr)))
@@ -64,11 +71,16 @@ pub fn check(flavour: &Flavour, program: Option<&Program>) -> Check {
             "make it readable: chmod +r",
         );
     };
+    let alone = || output_of(Command::new(&loader).arg("--list").arg(path).env_remove("LD_PRELOAD"));
     match output_of(Command::new(&loader).arg("--list").arg(path).env("LD_PRELOAD", library)) {
         Ok((listed, complaints)) => {
-            let alone = || output_of(Command::new(&loader).arg("--list").arg(path).env_remove("LD_PRELOAD"));
             preloaded(library, &listed, &complaints, || alone().map(|(listed, _)| listed).unwrap_or_default())
         }
+        Err(why) if why.kind() == io::ErrorKind::Other && alone().is_ok() => Check::fails(
+            "preload",
+            format!("the dynamic loader cannot load {}: {why}", library.display()),
+            "install mpisee again: the file may be cut off",
+        ),
         Err(why) if why.kind() == io::ErrorKind::TimedOut => {
             let found = format!("the dynamic loader took longer than {} s", TIMEOUT.as_secs());
             Check::note("preload", found, "see whether a short run leaves a profile")
@@ -159,5 +171,8 @@ mod tests {
         assert_eq!(shell("echo a; echo b >&2").unwrap(), ("a\n".to_owned(), "b\n".to_owned()));
         assert_eq!(shell("exec sleep 100").unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!(output_of(&mut Command::new("/nowhere")).is_err());
+        let holds_pipes = shell("sleep 100 & exit");
+        assert_eq!(holds_pipes.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(shell("kill -7 $$").unwrap_err().to_string(), "it is ended by signal 7");
     }
 }

@@ -19,6 +19,9 @@ const MODULES: [(&str, &str); 2] = [
         "#%Module1.0\n\
          module-whatis \"Communication profiler for MPI programs\"\n\
          set root [file dirname [file dirname [file dirname [file normalize $::ModulesCurrentModulefile]]]]\n\
+         if {![file exists $root/bin/mpisee]} {\n\
+         \u{20} error \"mpisee: use the folder modulefiles in its place, without copies or links\"\n\
+         }\n\
          prepend-path PATH $root/bin\n\
          prepend-path MANPATH $root/share/man\n\
          append-path MANPATH {}\n\
@@ -47,7 +50,7 @@ pub fn tarball(installation: &Path, folder: &Path) -> Result<PathBuf> {
     write_modules(&top)?;
     let archive = folder.join(format!("{name}.tar.gz"));
     let mut tar = Command::new("tar");
-    tar.args(["--create", "--gzip", "--owner=0", "--group=0", "--sort=name", "--file"]);
+    tar.args(["--create", "--gzip", "--owner=0", "--group=0", "--mode=u=rwX,go=rX", "--sort=name", "--file"]);
     succeed(tar.arg(&archive).arg("--directory").arg(scratch.path()).arg(&name))?;
     Ok(archive)
 }
@@ -69,14 +72,20 @@ pub fn deb(installation: &Path, folder: &Path) -> Result<PathBuf> {
     let top = scratch.path().join("package");
     let (usr, about) = (top.join("usr"), top.join("DEBIAN"));
     dist::copy_all(installation, &usr)?;
+    // There Debian's zsh looks for completions of packages.
+    let completions = usr.join("share/zsh");
+    fs::rename(completions.join("site-functions"), completions.join("vendor-completions"))
+        .context("completions of zsh")?;
     let licences = ["LICENSE-MIT", "LICENSE-APACHE"].map(|name| fs::read_to_string(root().join(name)));
     let [mit, apache] = licences.map(|text| text.context("reading the licences"));
     fs::write(usr.join("share/doc/mpisee/copyright"), format!("{}\n{}", mit?, apache?))?;
     fs::create_dir(&about)?;
     fs::write(about.join("control"), control(kilobytes(&usr)?))?;
     let package = folder.join(format!("mpisee_{VERSION}_amd64.deb"));
+    succeed(Command::new("chmod").args(["--recursive", "u=rwX,go=rX"]).arg(&top))?;
     let mut build = Command::new("dpkg-deb");
-    succeed(build.args(["--root-owner-group", "--build"]).arg(&top).arg(&package))?;
+    // Zstandard, the default of some, is not known to Debian 11.
+    succeed(build.args(["--root-owner-group", "-Zxz", "--build"]).arg(&top).arg(&package))?;
     Ok(package)
 }
 

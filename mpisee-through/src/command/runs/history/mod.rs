@@ -81,8 +81,10 @@ impl Histories {
                 why.unwrap_or_default()
             );
         }
-        // A CI begins with one entry.
-        let is_begun = grouped.len() == 1;
+        // A CI begins with one entry, which may have runs of several commands.
+        let mut labels = grouped.values().flatten().map(|entry| &entry.label);
+        let first = labels.next();
+        let is_begun = grouped.len() == 1 || labels.all(|label| Some(label) == first);
         let (several, single): (Vec<_>, Vec<_>) =
             grouped.into_values().partition(|entries| is_begun || entries.len() > 1);
         if several.is_empty() {
