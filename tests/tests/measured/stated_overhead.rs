@@ -17,8 +17,9 @@ fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
     let stated = &finished.tables().run.profiler;
     let calls: u64 = arguments[1].parse().expect("a number of calls");
     assert_eq!(finished.tables().sum_where(|_| true).calls, calls);
+    // The calls are chosen at random, and of 200 calls some ten are.
     assert!(
-        stated.sampled_calls > 8 && stated.low_s < stated.time_s && stated.time_s < stated.high_s,
+        stated.sampled_calls > 1 && stated.low_s < stated.time_s && stated.time_s < stated.high_s,
         "{stated:?}"
     );
     (took, [stated.low_s, stated.high_s])

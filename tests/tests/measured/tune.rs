@@ -100,6 +100,9 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
         let choices = found["choices"].as_array().expect("a list");
         let it = choices.iter().find(|it| it["call"] == operation).expect("it is tuned");
         if !it["better"].is_string() || it["difference"]["high"].as_f64() >= Some(0.0) {
+            if is_noise(&it["tried"]) {
+                return harness::leave_out(format!("times varied by more than themselves: {it}"));
+            }
             return leave_out_without_cores(&pattern_run().profiled(), &it.to_string());
         }
     }
@@ -107,29 +110,47 @@ fn a_planted_bad_default_is_undone(mpi: &Mpi) {
     tuned.extend(exported(&place.path("t.env")));
     let settings = [Variables::new(), planted, tuned];
     let mut least = [(); 3].map(|()| BTreeMap::<&str, f64>::new());
-    for _ in 0..3 {
+    // The part of the planted loss that comes back; the least times of more rounds are nearer to
+    // those of a machine without other work.
+    let parts = |least: &[BTreeMap<&str, f64>; 3]| {
+        operations(mpi).map(|operation| {
+            let [none_s, planted_s, tuned_s] = least.each_ref().map(|it| it[operation]);
+            let back = (planted_s - tuned_s) / (planted_s - none_s);
+            (planted_s > 1.5 * none_s && back >= 0.9, format!("{operation}: {none_s} {planted_s} {tuned_s}"))
+        })
+    };
+    for round in 1.. {
         for (least, variables) in least.iter_mut().zip(&settings) {
             for (operation, time_s) in times(mpi, variables) {
                 let of = least.entry(operation).or_insert(f64::INFINITY);
                 *of = of.min(time_s);
             }
         }
-    }
-    let [none, planted, tuned] = least;
-    for operation in operations(mpi) {
-        let [none_s, planted_s, tuned_s] = [&none, &planted, &tuned].map(|it| it[operation]);
-        let back = (planted_s - tuned_s) / (planted_s - none_s);
-        mpisee_tests::note!(
-            "{}: {operation}: {none_s} s, planted {planted_s} s, tuned {tuned_s} s: {back} of the loss comes back",
-            mpi.name
-        );
-        assert!(planted_s > 1.5 * none_s, "{operation}: {none_s} {planted_s}");
-        assert!(back >= 0.9, "{operation}: {none_s} {planted_s} {tuned_s}");
+        let parts = parts(&least);
+        if round >= 3 && parts.iter().all(|(is_back, _)| *is_back) {
+            return mpisee_tests::note!("{}, {round} rounds: {parts:?}", mpi.name);
+        }
+        assert!(round < MOST_ROUNDS, "{parts:?}");
     }
 }
 
+/// Rounds of times without, with a planted and with a tuned algorithm, at most.
+const MOST_ROUNDS: u32 = 12;
+
 /// Others use the cores, if the program's ranks wait for one for more than this part of the time.
 const MOST_WITHOUT_CORE: f64 = 0.1;
+
+/// True if the interval of each choice is wider than the time itself: others used the cores then,
+/// whether or not they do now.
+fn is_noise(tried: &serde_json::Value) -> bool {
+    let width = |choice: &serde_json::Value| {
+        let end = |name: &str| choice["difference"][name].as_f64();
+        Some(end("high")? - end("low")?)
+    };
+    // A choice that fails has none.
+    let widths: Vec<f64> = tried.as_array().expect("a list").iter().filter_map(width).collect();
+    !widths.is_empty() && widths.iter().all(|width| *width > 1.0)
+}
 
 /// Leaves the case out if ranks lacked cores in a run that was made now; else it fails, and says
 /// what was found.
