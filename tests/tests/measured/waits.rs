@@ -70,8 +70,8 @@ fn finds(
         let found: Vec<(&str, &str)> =
             findings.iter().map(|(kind, ranks)| (kind.as_str(), ranks.as_str())).collect();
         let without_core = finished.share_without_core();
-        // Waiting may also grow, where the machine has more to do after a while, and one of two late
-        // ranks may be certain alone.
+        // Waiting may also grow, where the machine has more to do after a while, and one of two
+        // late ranks may be certain alone.
         let has_planted = planted.iter().all(|it| found.contains(it));
         let has_planted_alone = found.iter().all(|it| planted.contains(it));
         let may_differ = (has_planted || has_planted_alone) && without_core > MOST_WITHOUT_CORE;
