@@ -414,7 +414,8 @@ def run(
     """Runs a program under mpisee, waits for its end, and opens its profile.
 
     ``command`` is that of a shell, with ``mpisee`` before the program: ``["mpirun", "-n", "4", "mpisee", "./app"]``.
-    ``output`` is the profile's name, which ends in .mpisee, else the first of run.mpisee, run-2.mpisee and so on that is free. A program that
+    ``output`` is the profile's name, which ends in .mpisee, else the first of run.mpisee, run-2.mpisee and so on that
+    is free. A program that
     fails is a ``subprocess.CalledProcessError``. Its profile is there all the same, and ``mpisee-through recover`` has what
     killed ranks left.
     """
