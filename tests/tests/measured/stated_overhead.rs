@@ -17,8 +17,9 @@ fn seconds(mpi: &Mpi, arguments: [&str; 3], profiled: bool) -> (f64, [f64; 2]) {
     let stated = &finished.tables().run.profiler;
     let calls: u64 = arguments[1].parse().expect("a number of calls");
     assert_eq!(finished.tables().sum_where(|_| true).calls, calls);
-    // The calls are chosen at random, and of 200 calls some ten are. The estimate and its upper bound
-    // are the run's time if a sampled call lost its core, and so stands for more than the whole run.
+    // The calls are chosen at random, and of 200 calls some ten are. The estimate and its upper
+    // bound are the run's time if a sampled call lost its core, and so stands for more than the
+    // whole run.
     assert!(
         stated.sampled_calls > 1 && stated.low_s < stated.high_s && stated.low_s <= stated.time_s,
         "{stated:?}"
