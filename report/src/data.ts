@@ -43,6 +43,8 @@ export interface Pairs {
   to: number[];
   messages: number[];
   bytes: number[];
+  /** The part of one-sided operations in the bytes; empty if there are none. */
+  one_sided: number[];
 }
 
 export interface Grid {
@@ -199,6 +201,8 @@ export interface Data {
     offset_max: number[];
     messages: number[];
     bytes: number[];
+    /** True if some of the bytes are of one-sided operations. */
+    has_one_sided: boolean;
   } | null;
   waits: Waits | null;
   sites: { table: CommandTable; parts: Parts; notes: string } | null;

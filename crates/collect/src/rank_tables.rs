@@ -17,14 +17,16 @@ use mpisee_profile::rows::{
     Seconds, VariableRow,
 };
 use mpisee_profile::segment::device_fact::DeviceFact;
-use mpisee_profile::segment::key::{CallKey, GpuTimeKey, Meaning, PeerKey, PollErrorKey, class_bounds};
-use mpisee_profile::segment::layout::{call, gpu_time, peer, poll_error, region, variable};
+use mpisee_profile::segment::key::{
+    CallKey, GpuTimeKey, Meaning, OneSidedKind, PeerKey, PollErrorKey, TargetKey, class_bounds,
+};
+use mpisee_profile::segment::layout::{call, gpu_time, peer, poll_error, region, target, variable};
 use mpisee_profile::segment::membership::{has_elided_members, reports, reports_side};
 use mpisee_profile::segment::names::names;
 use mpisee_profile::segment::snapshot::{Communicator, Moment, SharedRow, Snapshot};
 use mpisee_profile::writer::Begin;
 use mpisee_profile::{CommId, CommRank, Operation, RankSet, RegionId, SiteId, Ticks, WorldRank};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The table rows of one rank.
 #[derive(Debug)]
@@ -123,7 +125,7 @@ impl<F: Form> RankTables<F> {
             poll_errors: HashMap::new(),
         };
         let by_site = snapshot.counters_by_site(&rows.site_ids);
-        let (mut calls, mut peers, mut outside, mut nccl_peers) = (vec![], vec![], vec![], vec![]);
+        let (mut calls, mut with_peers, mut nccl_peers) = (vec![], BTreeMap::new(), vec![]);
         let (mut regions, mut variables, mut nccl_times) = (vec![], vec![], vec![]);
         for (key, values) in &*by_site {
             match key.meaning() {
@@ -134,10 +136,8 @@ impl<F: Form> RankTables<F> {
                 Some(Meaning::Peer(key)) if rows.is_of_nccl(key) => {
                     nccl_peers.extend(rows.nccl_peer(key, values));
                 }
-                Some(Meaning::Peer(key)) => match rows.peer(key, values) {
-                    Some(row) if row.peer == WorldRank::OUTSIDE.get() => outside.push(outside_row(row, key)),
-                    row => peers.extend(row),
-                },
+                Some(Meaning::Peer(key)) => rows.add_messages(&mut with_peers, key, values),
+                Some(Meaning::Target(key)) => rows.add_one_sided(&mut with_peers, key, values),
                 Some(Meaning::Region(id)) => regions.push((id, values)),
                 Some(Meaning::Variable(number, region)) => {
                     variables.extend(rows.variable(number, region, values));
@@ -149,6 +149,8 @@ impl<F: Form> RankTables<F> {
                 _ => {}
             }
         }
+        let (outside, peers): (Vec<_>, Vec<_>) =
+            with_peers.into_iter().partition(|(_, row)| row.peer == WorldRank::OUTSIDE.get());
         let (mpi_ticks, mpi_ticks_by_region) = time_in_mpi(snapshot, &calls);
         let regions = regions
             .into_iter()
@@ -166,8 +168,8 @@ impl<F: Form> RankTables<F> {
             variables,
             nccl_times,
             calls: rows.calls::<F>(&mut calls),
-            peers,
-            outside,
+            peers: peers.into_iter().map(|(_, row)| row).collect(),
+            outside: outside.into_iter().map(|(key, row)| outside_row(row, key)).collect(),
             nccl_peers,
             overhead,
             devices: snapshot.program.devices.clone(),
@@ -184,6 +186,9 @@ struct Call<'c> {
     operation: Option<Operation>,
     values: &'c [u64; 6],
 }
+
+/// The rows of peers, of messages and one-sided operations together.
+type PeerRows = BTreeMap<PeerKey, PeerRow>;
 
 /// The rows of one process: its counters with names instead of numbers, and seconds instead of
 /// ticks.
@@ -309,8 +314,36 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         (values[poll_error::UNTIMED] > 0).then(|| Ticks::new(error.ceil() as u64))
     }
 
-    fn peer(&self, key: PeerKey, values: &[u64; 6]) -> Option<PeerRow> {
-        let [sent_messages, sent_bytes, received_messages, received_bytes] = messages(values)?;
+    fn add_messages(&self, rows: &mut PeerRows, key: PeerKey, values: &[u64; 6]) {
+        let Some([sent_messages, sent_bytes, received_messages, received_bytes]) = messages(values) else {
+            return;
+        };
+        if let Some(row) = self.peer(rows, key, values) {
+            row.sent_messages = sent_messages;
+            row.sent_bytes = sent_bytes;
+            row.received_messages = received_messages;
+            row.received_bytes = received_bytes;
+        }
+    }
+
+    fn add_one_sided(&self, rows: &mut PeerRows, key: TargetKey, values: &[u64; 6]) {
+        let Some(row) = self.peer(rows, key.peer, values) else { return };
+        match key.kind {
+            OneSidedKind::PutsAndGets => {
+                row.puts = values[target::PUTS];
+                row.put_bytes = values[target::PUT_BYTES];
+                row.gets = values[target::GETS];
+                row.get_bytes = values[target::GET_BYTES];
+            }
+            OneSidedKind::Accumulates => {
+                row.accumulates = values[target::ACCUMULATES];
+                row.accumulate_bytes = values[target::ACCUMULATE_BYTES];
+            }
+        }
+    }
+
+    /// The row of a peer, of which `values` has the world rank if the members are not listed.
+    fn peer<'r>(&self, rows: &'r mut PeerRows, key: PeerKey, values: &[u64; 6]) -> Option<&'r mut PeerRow> {
         let communicator = self.snapshot.communicators.get(key.communicator.index())?;
         let created = &communicator.created;
         let peer_group = created.remote.as_ref().unwrap_or(&created.group);
@@ -319,15 +352,13 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             (_, 0) => peer_group.get(key.peer).filter(|&rank| rank != WorldRank::ELIDED)?,
             (_, plus_1) => WorldRank::new(u32::try_from(plus_1 - 1).ok()?),
         };
-        Some(PeerRow {
-            comm: self.names.get(key.communicator.index())?.clone(),
+        let comm = self.names.get(key.communicator.index())?;
+        Some(rows.entry(key).or_insert_with(|| PeerRow {
+            comm: comm.clone(),
             rank: self.snapshot.world_rank.get(),
             peer: peer.get(),
-            sent_messages,
-            sent_bytes,
-            received_messages,
-            received_bytes,
-        })
+            ..PeerRow::default()
+        }))
     }
 
     fn is_of_nccl(&self, key: PeerKey) -> bool {
@@ -524,14 +555,19 @@ fn threads_by_region(snapshot: &Snapshot) -> Option<Vec<BTreeSet<u64>>> {
 
 /// The row of a peer that has no rank in this world.
 fn outside_row(row: PeerRow, key: PeerKey) -> OutsideRow {
-    let PeerRow { comm, rank, sent_messages, sent_bytes, received_messages, received_bytes, .. } = row;
     OutsideRow {
-        comm,
-        rank,
+        comm: row.comm,
+        rank: row.rank,
         peer_in_comm: key.peer,
-        sent_messages,
-        sent_bytes,
-        received_messages,
-        received_bytes,
+        sent_messages: row.sent_messages,
+        sent_bytes: row.sent_bytes,
+        received_messages: row.received_messages,
+        received_bytes: row.received_bytes,
+        puts: row.puts,
+        put_bytes: row.put_bytes,
+        gets: row.gets,
+        get_bytes: row.get_bytes,
+        accumulates: row.accumulates,
+        accumulate_bytes: row.accumulate_bytes,
     }
 }

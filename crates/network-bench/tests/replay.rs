@@ -78,8 +78,7 @@ fn items() -> Vec<Item> {
         peer,
         sent_messages: messages,
         sent_bytes: bytes,
-        received_messages: 0,
-        received_bytes: 0,
+        ..PeerRow::default()
     };
     let peers = [peer(0, 1, 6, 6600), peer(1, 0, 3, 3300), peer(2, 3, 12, 12_000)];
     let (_folder, profile) = write(&comms, &calls, &peers);

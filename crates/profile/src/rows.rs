@@ -2,8 +2,8 @@
 //!
 //! Field names are column names. Times are seconds, sizes bytes, ranks those in `MPI_COMM_WORLD`.
 
+use crate::RankSet;
 use crate::site::SiteId;
-use crate::{CommRank, RankSet};
 use mpisee_profile_derive::Columns;
 use serde::de::{DeserializeOwned, Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -18,6 +18,7 @@ mod cpus;
 mod devices;
 mod gpu;
 pub mod messages;
+pub mod peers;
 pub mod rates;
 mod seconds;
 pub mod sites;
@@ -35,6 +36,7 @@ pub use cpus::Cpus;
 pub use devices::{DeviceLinkRow, DeviceRow, NicRow};
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{MessageEnd, MessageRow, StreamRow};
+pub use peers::{NcclPeerRow, OutsideRow, PeerCounts, PeerRow};
 pub use rates::{NodeRateRow, RateRow};
 pub use seconds::Seconds;
 pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};
@@ -431,85 +433,6 @@ pub struct CallRow {
 impl Row for CallRow {
     const FILE: &'static str = "calls.csv";
     const OPTIONAL: &'static [&'static str] = &["site", "time_error_s"];
-}
-
-/// `peers.csv`: one row per communicator, rank and peer, point-to-point only.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
-pub struct PeerRow {
-    /// The communicator.
-    pub comm: String,
-    /// The process.
-    pub rank: u32,
-    /// The other process.
-    pub peer: u32,
-    /// Messages that `rank` sent to `peer`.
-    pub sent_messages: u64,
-    /// Bytes of `sent_messages`.
-    pub sent_bytes: u64,
-    /// Messages that `rank` received from `peer`.
-    pub received_messages: u64,
-    /// Bytes of `received_messages`.
-    pub received_bytes: u64,
-}
-
-impl Row for PeerRow {
-    const FILE: &'static str = "peers.csv";
-}
-
-/// `outside.csv`: one row per communicator, rank and process of another world, point-to-point only.
-/// A profile without such messages has no such file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
-pub struct OutsideRow {
-    /// The communicator.
-    pub comm: String,
-    /// The process.
-    pub rank: u32,
-    /// The other process, which has no rank in this `MPI_COMM_WORLD`: its rank in the communicator,
-    /// of an intercommunicator in the other group.
-    pub peer_in_comm: CommRank,
-    /// Messages that `rank` sent to the other process.
-    pub sent_messages: u64,
-    /// Bytes of `sent_messages`.
-    pub sent_bytes: u64,
-    /// Messages that `rank` received from the other process.
-    pub received_messages: u64,
-    /// Bytes of `received_messages`.
-    pub received_bytes: u64,
-}
-
-impl Row for OutsideRow {
-    const FILE: &'static str = "outside.csv";
-}
-
-/// `nccl-peers.csv`: one row per communicator of NCCL, process, its rank there and the rank of a
-/// peer, of `ncclSend` and `ncclRecv`. The process of the peer is the one that has a row with
-/// `peer_in_comm` as its own rank. A profile without such messages has no such file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
-pub struct NcclPeerRow {
-    /// The communicator.
-    pub comm: String,
-    /// The process.
-    pub rank: u32,
-    /// Its rank in the communicator, of which it has one for each of its GPUs.
-    pub rank_in_comm: CommRank,
-    /// The peer's rank in the communicator.
-    pub peer_in_comm: CommRank,
-    /// The GPU of `rank_in_comm`, by its UUID, as NCCL reports it; empty if it is not known.
-    #[serde(default)]
-    pub device: String,
-    /// Messages that the process sent to the peer from that rank.
-    pub sent_messages: u64,
-    /// Bytes of `sent_messages`.
-    pub sent_bytes: u64,
-    /// Messages that it received there from the peer.
-    pub received_messages: u64,
-    /// Bytes of `received_messages`.
-    pub received_bytes: u64,
-}
-
-impl Row for NcclPeerRow {
-    const FILE: &'static str = "nccl-peers.csv";
-    const OPTIONAL: &'static [&'static str] = &["device"];
 }
 
 /// `nccl-times.csv`: one row per communicator of NCCL, process, region, operation and size class,

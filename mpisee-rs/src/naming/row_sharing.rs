@@ -22,7 +22,7 @@ use mpisee_profile::segment::layout::shared_row;
 use mpisee_profile::segment::log::{Created, NONE, Record};
 use mpisee_profile::segment::membership::reports;
 use mpisee_profile::segment::names::name_of;
-use mpisee_profile::segment::{CallKey, GpuTimeKey, PathKey, PeerKey, SlotKey};
+use mpisee_profile::segment::{CallKey, GpuTimeKey, PathKey, PeerKey, SlotKey, TargetKey};
 use mpisee_profile::{CommId, CommRank, RankSet, WorldRank};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::collections::VecDeque;
@@ -276,21 +276,9 @@ impl RowSharing {
                 let communicator = self.state().temporary.get(&time.communicator)?.row;
                 Some(Lasting::from_key(GpuTimeKey { communicator, ..time }.pack()))
             }
-            Meaning::Peer(peer) if peer.communicator.is_temporary() => {
-                let (communicator, members) = self.known(peer.communicator)?;
-                let world_rank = match members.is_elided() {
-                    false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
-                    true => self.elided_rank(world, peer),
-                };
-                let world_rank = world_rank.filter(|&rank| rank != WorldRank::OUTSIDE)?;
-                Some(Lasting::from_key(PeerKey { communicator, peer: world_rank.in_world() }.pack()))
-            }
-            Meaning::Peer(peer) => {
-                let row_is_elided = |row: &Row| row.members.is_elided();
-                if !self.state().rows.get(peer.communicator.index()).is_some_and(row_is_elided) {
-                    return Some(Lasting::from_key(key));
-                }
-                Some(Lasting { key, world_rank: Some(self.elided_rank(world, peer)?) })
+            Meaning::Peer(peer) => self.lasting_peer(world, peer, PeerKey::pack),
+            Meaning::Target(TargetKey { peer, kind }) => {
+                self.lasting_peer(world, peer, |peer| TargetKey { peer, kind }.pack())
             }
             Meaning::Call(_)
             | Meaning::Region(_)
@@ -304,6 +292,29 @@ impl RowSharing {
             | Meaning::PollError(_)
             | Meaning::Variable(..) => Some(Lasting::from_key(key)),
         }
+    }
+
+    /// As [`Self::lasting`] for a key with a peer, which `pack` makes.
+    fn lasting_peer(
+        &self,
+        world: &World,
+        peer: PeerKey,
+        pack: impl Fn(PeerKey) -> SlotKey,
+    ) -> Option<Lasting> {
+        if peer.communicator.is_temporary() {
+            let (communicator, members) = self.known(peer.communicator)?;
+            let world_rank = match members.is_elided() {
+                false => members.remote.as_ref().unwrap_or(&members.own).get(peer.peer),
+                true => self.elided_rank(world, peer),
+            };
+            let world_rank = world_rank.filter(|&rank| rank != WorldRank::OUTSIDE)?;
+            return Some(Lasting::from_key(pack(PeerKey { communicator, peer: world_rank.in_world() })));
+        }
+        let row_is_elided = |row: &Row| row.members.is_elided();
+        if !self.state().rows.get(peer.communicator.index()).is_some_and(row_is_elided) {
+            return Some(Lasting::from_key(pack(peer)));
+        }
+        Some(Lasting { key: pack(peer), world_rank: Some(self.elided_rank(world, peer)?) })
     }
 
     /// The rank in the world of a peer in a communicator whose members are not listed.

@@ -34,8 +34,10 @@ use crate::storage::clock;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;
-use mpisee_profile::segment::layout::{Slot, call, peer};
-use mpisee_profile::segment::{NotSeen, OperationAtSite, PeerKey, SlotKey, active_call, awaited};
+use mpisee_profile::segment::layout::{Slot, call, peer, target};
+use mpisee_profile::segment::{
+    NotSeen, OneSidedKind, OperationAtSite, PeerKey, SlotKey, TargetKey, active_call, awaited,
+};
 use mpisee_profile::{CommId, CommRank, Operation, RegionId, Ticks};
 use std::ffi::c_int;
 use std::mem::{self, MaybeUninit};
@@ -443,6 +445,25 @@ impl Recorder {
         if let Some(slot) = self.slot(key) {
             add_received(slot, bytes);
         }
+    }
+
+    /// Counts a one-sided operation on the memory of `rank`, a rank of the communicator.
+    pub fn accessed(&self, communicator: CommId, operation: Operation, rank: i32, bytes: u64) {
+        let Some(peer) = CommRank::from_mpi(rank) else { return };
+        let (kind, [number, sum]) = match operation {
+            Operation::Put | Operation::Rput => {
+                (OneSidedKind::PutsAndGets, [target::PUTS, target::PUT_BYTES])
+            }
+            Operation::Get | Operation::Rget => {
+                (OneSidedKind::PutsAndGets, [target::GETS, target::GET_BYTES])
+            }
+            _ => (OneSidedKind::Accumulates, [target::ACCUMULATES, target::ACCUMULATE_BYTES]),
+        };
+        let key = TargetKey { peer: PeerKey { communicator, peer }, kind };
+        self.change(key.pack(), |values| {
+            add(&values[number], 1);
+            add(&values[sum], bytes);
+        });
     }
 
     #[inline]

@@ -3,9 +3,9 @@
 use crate::storage::segment::Segment;
 use crate::storage::seqlock;
 use mpisee_profile::WorldRank;
-use mpisee_profile::segment::SlotKey;
 use mpisee_profile::segment::key::Meaning;
 use mpisee_profile::segment::layout::{CHUNK_HEADER_BYTES, ChunkHeader, SLOT_BYTES, Slot, peer};
+use mpisee_profile::segment::{SlotKey, TargetKey};
 use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -200,7 +200,9 @@ fn new_index(entries: usize) -> Option<&'static [Cell<Entry>]> {
 fn is_temporary(key: SlotKey) -> bool {
     match key.meaning() {
         Some(Meaning::Call(call)) => call.communicator.is_temporary(),
-        Some(Meaning::Peer(peer)) => peer.communicator.is_temporary(),
+        Some(Meaning::Peer(peer) | Meaning::Target(TargetKey { peer, .. })) => {
+            peer.communicator.is_temporary()
+        }
         Some(Meaning::Path(path)) => path.communicator.is_temporary(),
         Some(Meaning::GpuTime(time)) => time.communicator.is_temporary(),
         _ => false,

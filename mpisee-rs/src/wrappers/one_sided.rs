@@ -120,10 +120,20 @@ fn accumulated<C: CountArgument>(
     if op.get() == recorder.world.predefined.no_op { result.bytes() } else { origin.bytes() }
 }
 
-/// Bytes moved; 0 if the call failed.
+/// Counts the operation at its target, and returns its bytes; 0 if the call failed.
 #[inline]
-fn moved(made: &ReturnedCall, target: c_int, bytes: impl FnOnce() -> u64) -> u64 {
-    if !made.succeeded() || target == constant::PROC_NULL { 0 } else { bytes() }
+fn moved(
+    recorder: &Recorder,
+    made: &ReturnedCall,
+    target: c_int,
+    bytes: impl FnOnce(&Recorder) -> u64,
+) -> u64 {
+    if !made.succeeded() || target == constant::PROC_NULL {
+        return 0;
+    }
+    let bytes = bytes(recorder);
+    recorder.accessed(made.communicator, made.operation, target, bytes);
+    bytes
 }
 
 #[inline]
@@ -140,7 +150,7 @@ fn count(
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
-            let bytes = moved(made, target, || bytes(recorder));
+            let bytes = moved(recorder, made, target, bytes);
             made.count(recorder, bytes, bytes);
         },
     )
@@ -164,7 +174,7 @@ unsafe fn start(
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
-            let bytes = moved(made, target, || bytes(recorder));
+            let bytes = moved(recorder, made, target, bytes);
             let sample = made.count(recorder, bytes, bytes);
             // SAFETY: a call that succeeded has stored it there.
             unsafe { made.add_request(request, RequestKind::Access, sample, bytes) };

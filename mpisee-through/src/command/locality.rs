@@ -31,6 +31,8 @@ EXAMPLES:
 ///
 /// % of P2P is the part of point-to-point bytes that stayed on a node. % of pairs is the part of
 /// the pairs of members that are on one node. Uniform traffic would have this part on nodes.
+/// One-sided is the volume of puts, gets and accumulations, followed by the part that stayed on a
+/// node.
 /// Collective is the volume of collectives. Their routes depend on the algorithm and are not
 /// recorded.
 ///
@@ -60,7 +62,7 @@ pub struct LocalityArgs {
     output: OutputArgs,
 }
 
-const HEADS: [Head; 10] = [
+const HEADS: [Head; 12] = [
     sheet::fixed("comm", "COMM"),
     sheet::number("size", "SIZE"),
     sheet::number("nodes", "NODES"),
@@ -68,14 +70,18 @@ const HEADS: [Head; 10] = [
     sheet::number("pairs_inside", "% of pairs"),
     sheet::number("p2p_bytes", "P2P").or_none(),
     sheet::number("p2p_inside", "% of P2P"),
+    sheet::number("one_sided_bytes", "One-sided").or_none(),
+    sheet::number("one_sided_inside", "% of it").or_none(),
     sheet::number("collective_bytes", "Collective").or_none(),
     sheet::fixed("fits_a_node", "FITS").or_none(),
     sheet::number("count", "COUNT"),
 ];
 /// The column that only families for programs have: tables have it in SIZE.
-const COUNT: Range<usize> = 9..10;
+const COUNT: Range<usize> = 11..12;
+/// The columns of one-sided operations, of which a run may have none.
+const ONE_SIDED: Range<usize> = 7..9;
 
-/// Bytes of point-to-point messages.
+/// Bytes of messages or of one-sided operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bytes {
     inside: u64,
@@ -100,10 +106,24 @@ impl Bytes {
     }
 }
 
+/// Bytes by peer, of messages and of one-sided operations.
+#[derive(Clone, Copy, Debug, Default)]
+struct ByPeer {
+    p2p: Bytes,
+    one_sided: Bytes,
+}
+
+impl ByPeer {
+    fn add(&mut self, other: ByPeer) {
+        self.p2p.add(other.p2p);
+        self.one_sided.add(other.one_sided);
+    }
+}
+
 /// Adds up what was sent per communicator.
 struct Collector<'a> {
     nodes: &'a HashMap<u32, u32>,
-    comms: HashMap<Vec<u8>, Bytes>,
+    comms: HashMap<Vec<u8>, ByPeer>,
 }
 
 impl Fold<Peer<'static>> for Collector<'_> {
@@ -112,11 +132,12 @@ impl Fold<Peer<'static>> for Collector<'_> {
         let (Some(from), Some(to)) = (self.nodes.get(&row.rank), self.nodes.get(&row.peer)) else {
             return Ok(());
         };
-        let sent = if from == to {
-            Bytes { inside: row.sent_bytes, across: 0 }
-        } else {
-            Bytes { inside: 0, across: row.sent_bytes }
+        let placed = |bytes| match from == to {
+            true => Bytes { inside: bytes, across: 0 },
+            false => Bytes { inside: 0, across: bytes },
         };
+        let [there, back] = row.one_sided_bytes;
+        let sent = ByPeer { p2p: placed(row.sent_bytes), one_sided: placed(there.saturating_add(back)) };
         match self.comms.get_mut(row.comm) {
             Some(sum) => sum.add(sent),
             None => {
@@ -140,7 +161,7 @@ struct Found {
     time_s: f64,
     /// None if the node of some member is unknown.
     pairs: Option<PairCounts>,
-    p2p: Bytes,
+    by_peer: ByPeer,
     collective: u64,
     fits: bool,
 }
@@ -163,7 +184,7 @@ impl<'a> Shared<'a> {
                 inside: sum.inside.saturating_add(more.inside),
                 all: sum.all.saturating_add(more.all),
             });
-            sums.p2p.add(one.p2p);
+            sums.by_peer.add(one.by_peer);
             sums.collective = sums.collective.saturating_add(one.collective);
         }
         let fits = |row: &&&CommRow| found.get(row.comm.as_str()).is_some_and(|one| one.fits);
@@ -182,8 +203,10 @@ impl<'a> Shared<'a> {
             number(family.nodes()),
             Value::Seconds(sums.time_s),
             pairs.map_or(Value::Nothing, |pairs| Value::Share(pairs.inside as f64 / pairs.all as f64)),
-            Value::Bytes(sums.p2p.all()),
-            sums.p2p.share_inside(),
+            Value::Bytes(sums.by_peer.p2p.all()),
+            sums.by_peer.p2p.share_inside(),
+            Value::Bytes(sums.by_peer.one_sided.all()),
+            sums.by_peer.one_sided.share_inside(),
             Value::Bytes(sums.collective),
             match fitting {
                 0 => Value::Nothing,
@@ -211,9 +234,9 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
     no_match::need_chosen(view, &args.filter)?;
     let make = || Collector { nodes: &nodes, comms: HashMap::new() };
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
-    let mut p2p: HashMap<Vec<u8>, Bytes> = HashMap::new();
+    let mut by_peer: HashMap<Vec<u8>, ByPeer> = HashMap::new();
     for (comm, bytes) in scanned.folds.into_iter().flat_map(|fold| fold.comms) {
-        p2p.entry(comm).or_default().add(bytes);
+        by_peer.entry(comm).or_default().add(bytes);
     }
     let by = By { comm: true, call: true, ..By::default() };
     let mut groups = view.group(&CallFilter::default(), by)?;
@@ -236,7 +259,7 @@ pub fn answer(args: &LocalityArgs, view: &ProfileView) -> Result<Answer> {
             let found = Found {
                 time_s,
                 pairs: pair_counts(row, &nodes),
-                p2p: p2p.get(row.comm.as_bytes()).copied().unwrap_or_default(),
+                by_peer: by_peer.get(row.comm.as_bytes()).copied().unwrap_or_default(),
                 collective,
                 fits: row.nodes > 1 && row.size <= largest,
             };
@@ -299,15 +322,19 @@ fn sheet(args: &LocalityArgs, mut shared: Vec<Shared<'_>>) -> (Sheet, String) {
         closing += EACH_HINT;
     }
     let mut sheet = Sheet { name: "communicators", heads: HEADS.to_vec(), rows };
+    let has_one_sided = shared.iter().any(|shared| shared.sums.by_peer.one_sided.all() > 0);
     if is_table || !args.families.are_on(&args.output) {
         sheet.remove_columns(COUNT);
+    }
+    if !has_one_sided {
+        sheet.remove_columns(ONE_SIDED);
     }
     (sheet, closing)
 }
 
 fn sentence(found: &HashMap<&str, Found>, largest: u32) -> String {
     let mut p2p = Bytes::default();
-    found.values().for_each(|comm| p2p.add(comm.p2p));
+    found.values().for_each(|comm| p2p.add(comm.by_peer.p2p));
     let inside = match p2p.share_inside() {
         Value::Share(share) => {
             format!("{:.1} % of the bytes of point-to-point messages stay on a node", 100.0 * share)

@@ -94,7 +94,7 @@ fn memory(text: &[u8]) -> Result<Memory, BadField> {
     })
 }
 
-/// The sending half of a row of `peers.csv`; the fields are those of [`PeerRow`].
+/// A row of `peers.csv` without messages that were received; the fields are those of [`PeerRow`].
 #[derive(Clone, Copy, Debug)]
 pub struct Peer<'a> {
     pub comm: &'a [u8],
@@ -102,6 +102,8 @@ pub struct Peer<'a> {
     pub peer: u32,
     pub sent_messages: u64,
     pub sent_bytes: u64,
+    /// Bytes of one-sided operations from `rank` to `peer`, and back.
+    pub one_sided_bytes: [u64; 2],
 }
 
 impl Table for Peer<'static> {
@@ -112,12 +114,15 @@ impl Table for Peer<'static> {
         // The receivers' halves say the same again.
         record.number(5, "received_messages")?;
         record.number(6, "received_bytes")?;
+        let one_sided = |column, name| Ok(record.number_if_any(column, name)?.unwrap_or(0));
+        let to_peer: [u64; 2] = [one_sided(8, "put_bytes")?, one_sided(12, "accumulate_bytes")?];
         Ok(Peer {
             comm: record.text(0),
             rank: record.rank(1, "rank")?,
             peer: record.rank(2, "peer")?,
             sent_messages: record.number(3, "sent_messages")?,
             sent_bytes: record.number(4, "sent_bytes")?,
+            one_sided_bytes: [to_peer[0].saturating_add(to_peer[1]), one_sided(10, "get_bytes")?],
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::{Builder, Ran, solver, splatt};
 use mpisee_profile::CommRank;
-use mpisee_profile::rows::{OutsideRow, Seconds};
+use mpisee_profile::rows::{OutsideRow, PeerRow, Seconds};
 use mpisee_profile::segment::NotSeen;
 
 const ALL_HOLDS: &str = "\
@@ -291,6 +291,39 @@ fn the_first_differences_are_shown_and_the_rest_counted() {
     assert_eq!(found(ran.exits(1))[1..], ["… and 12 more; --all shows all."]);
 }
 
+/// Of polls not all are timed: their time is an estimate, which may exceed the wall time.
+#[test]
+fn estimated_times_may_exceed_the_wall_time_by_their_error() {
+    let with = |error_s| {
+        splatt()
+            .with(|profile| {
+                let polls = profile.calls.iter_mut().find(|row| row.rank == 1).unwrap();
+                polls.time_error_s = Some(Seconds(error_s));
+                let more_s = profile.ranks[1].wall_s.0;
+                polls.time_s.0 += more_s;
+                profile.ranks[1].mpi_s.0 += more_s;
+            })
+            .write()
+    };
+    let within = with(1e6);
+    assert!(!within.run(&["check", "app.mpisee", "--all"]).stdout.contains("more than its wall_s"));
+    let beyond = with(1e-3);
+    assert!(beyond.run(&["check", "app.mpisee", "--all"]).stdout.contains("rank 1 spent"));
+}
+
+#[test]
+fn one_sided_bytes_without_a_target_differ() {
+    let with = |put_bytes| {
+        let row = PeerRow { comm: "W".to_owned(), rank: 1, puts: 2, put_bytes, ..PeerRow::default() };
+        splatt().call("W", 1, "MPI_Put", 2, 611, 0.0).with(|profile| profile.peers.push(row)).write()
+    };
+    with(611).run(&["check", "app.mpisee"]).exits(0);
+    let profile = with(610);
+    let ran = profile.run(&["check", "app.mpisee"]);
+    let expected = "traffic: on W, rank 1 has 611 bytes of puts in calls.csv, and 610 bytes in peers.csv.";
+    assert_eq!(found(ran.exits(1)), [expected]);
+}
+
 #[test]
 fn scripts_get_every_difference() {
     let mut builder = lost_message();
@@ -323,6 +356,12 @@ fn of_several_worlds(comm: &str, peer_in_comm: u32) -> Builder {
         sent_bytes: 0,
         received_messages: 3,
         received_bytes: 333,
+        puts: 0,
+        put_bytes: 0,
+        gets: 0,
+        get_bytes: 0,
+        accumulates: 0,
+        accumulate_bytes: 0,
     };
     Builder::new(2)
         .comm("P", "", "", "0-1|+2", |_| {})

@@ -122,7 +122,7 @@ fn a_row_that_is_cut_off_is_found_by_its_line() {
     std::fs::write(&path, &text[..text.len() - 6]).unwrap();
     profile
         .run(&["check", "app.mpisee"])
-        .fails_with(&["peers.csv', line 3: the row has 6 fields instead of 7"]);
+        .fails_with(&["peers.csv', line 3: the row has 11 fields instead of 13"]);
 }
 
 /// Clears the screen, asks the terminal for an answer, returns to the begin of the line, and turns

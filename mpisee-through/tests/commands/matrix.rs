@@ -1,7 +1,10 @@
 //! `mpisee-through matrix`: who sends to whom.
 
+use crate::report::data_of;
 use crate::support::Builder;
+use mpisee_profile::rows::PeerRow;
 use proptest::prelude::*;
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Six ranks on three nodes: a ring, a heavy pair, and messages of no bytes on a communicator of
@@ -246,12 +249,49 @@ proptest! {
 }
 
 #[test]
-fn one_sided_operations_are_said_not_to_be_in_it() {
+fn one_sided_operations_without_targets_are_said_not_to_be_in_it() {
     let profile =
         Builder::new(2).call("W", 0, "MPI_Put", 3, 5119, 0.5).call("W", 1, "MPI_Barrier", 2, 0, 0.5).write();
-    let sentence = "Not in it: 5.00 KiB in one-sided operations, whose targets are not counted.";
+    let sentence = "Not in it: 5.00 KiB in one-sided operations, whose targets the profile does not have.";
     for more in [&[][..], &["--collectives"]] {
         let ran = profile.run(&[&["matrix", "app.mpisee"], more].concat());
         assert!(ran.exits(0).stdout.contains(sentence), "{}", ran.stdout);
     }
+}
+
+/// Bytes of puts and accumulations go to the target, those of gets come from it.
+#[test]
+fn one_sided_operations_are_beside_messages() {
+    let row = |rank, peer, put_bytes, get_bytes, accumulate_bytes| PeerRow {
+        comm: "W".to_owned(),
+        rank,
+        peer,
+        puts: 1,
+        put_bytes,
+        gets: 1,
+        get_bytes,
+        accumulates: 1,
+        accumulate_bytes,
+        ..PeerRow::default()
+    };
+    let profile = Builder::new(2).messages("W", 0, 1, 3, 1000).with(|profile| {
+        profile.peers.push(row(0, 1, 20, 300, 4));
+        profile.peers.push(row(1, 0, 0, 7, 0));
+    });
+    let profile = profile.write();
+    let csv = profile.run(&["matrix", "app.mpisee", "--format", "csv"]);
+    let expected = "from,to,messages,bytes,one_sided_bytes,share\n\
+                    0,1,3,1031,31,0.774605560\n1,0,0,300,300,0.225394440\n";
+    assert_eq!(csv.exits(0).stdout, expected);
+    let table = profile.run(&["matrix", "app.mpisee"]);
+    let lead = "3 messages with 1000 B, and 331 B in one-sided operations, between 2 pairs of ranks.";
+    assert!(table.exits(0).stdout.starts_with(lead), "{}", table.stdout);
+    let locality = profile.run(&["locality", "app.mpisee", "--format", "json"]);
+    let document: serde_json::Value = serde_json::from_str(&locality.exits(0).stdout).unwrap();
+    let row = &document["communicators"][0];
+    assert_eq!((&row["p2p_bytes"], &row["one_sided_bytes"]), (&1000.into(), &331.into()), "{document}");
+    let page = profile.run(&["report", "app.mpisee", "--output", "-"]);
+    let messages = &data_of(&page.exits(0).stdout)["messages"];
+    let lists = [&messages["messages"], &messages["bytes"], &messages["one_sided"]];
+    assert_eq!(lists, [&json!([3, 0]), &json!([1031, 300]), &json!([31, 300])]);
 }

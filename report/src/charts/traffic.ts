@@ -15,6 +15,7 @@ interface Traffic {
   to: number[];
   messages: number[];
   p2p: number[];
+  oneSided: number[];
   collective: number[];
   joined: number;
 }
@@ -28,7 +29,7 @@ function traffic(view: View): Traffic {
   if (state.traffic !== "messages" && data.collectives) parts.push([data.collectives.pairs, true]);
   const joined = Math.max(1, ...parts.map(([pairs]) => pairs.joined));
   const places = new Map<number, number>();
-  const all: Traffic = { from: [], to: [], messages: [], p2p: [], collective: [], joined };
+  const all: Traffic = { from: [], to: [], messages: [], p2p: [], oneSided: [], collective: [], joined };
   const width = data.fields.names.length + 1;
   for (const [pairs, isCollective] of parts) {
     const shift = joined / pairs.joined;
@@ -41,11 +42,13 @@ function traffic(view: View): Traffic {
         places.set(from * width + to, place);
         all.from.push(from);
         all.to.push(to);
-        for (const list of [all.messages, all.p2p, all.collective]) list.push(0);
+        for (const list of [all.messages, all.p2p, all.oneSided, all.collective]) list.push(0);
       }
       if (isCollective) all.collective[place] += pairs.bytes[at];
       else {
-        all.p2p[place] += pairs.bytes[at];
+        const oneSided = pairs.one_sided[at] ?? 0;
+        all.p2p[place] += pairs.bytes[at] - oneSided;
+        all.oneSided[place] += oneSided;
         all.messages[place] += pairs.messages[at];
       }
     });
@@ -64,11 +67,14 @@ export function joinedNames(names: string[], joined: number): string[] {
   });
 }
 
-const KINDS: ["messages" | "collectives" | "both", string][] = [
-  ["messages", "Point-to-point"],
-  ["collectives", "Collectives"],
-  ["both", "Both"],
-];
+/** The kinds of traffic; messages and one-sided operations are counted by peer, collectives are not. */
+function kinds(hasOneSided: boolean): ["messages" | "collectives" | "both", string][] {
+  return [
+    ["messages", hasOneSided ? "Point-to-point, one-sided" : "Point-to-point"],
+    ["collectives", "Collectives"],
+    ["both", hasOneSided ? "All" : "Both"],
+  ];
+}
 
 /** Messages and collectives of MPI; nothing of processes without it. */
 export function matrix(view: View): Figure | null {
@@ -77,7 +83,7 @@ export function matrix(view: View): Figure | null {
   if (!data.messages) return null;
   const all = traffic(view);
   const unit = state.traffic === "messages" ? state.unit : "bytes";
-  const bytes = all.from.map((_, at) => all.p2p[at] + all.collective[at]);
+  const bytes = all.from.map((_, at) => all.p2p[at] + all.oneSided[at] + all.collective[at]);
   const value = unit === "messages" ? all.messages : bytes;
   const names = joinedNames(data.fields.names, all.joined);
   const drawn: Matrix = {
@@ -96,14 +102,14 @@ export function matrix(view: View): Figure | null {
   const order = descending(value);
   const of = (list: number[]) => order.map((at) => list[at]);
   const command = state.traffic === "messages" ? `matrix --of ${unit}` : "matrix --collectives";
-  const sum = (list: number[]) => list.reduce((all, one) => all + one, 0);
+  const hasOneSided = data.messages.one_sided.length > 0;
   const isEmpty = sum(value) === 0;
   return {
     id: "matrix",
     title: "Who sends to whom",
-    lead: lead(view, sum(all.messages), sum(all.p2p), sum(all.collective), all.joined * data.fields.block),
+    lead: lead(view, all, all.joined * data.fields.block),
     controls: [
-      choice("matrix", "Traffic", "traffic", KINDS, state.traffic),
+      choice("matrix", "Traffic", "traffic", kinds(hasOneSided), state.traffic),
       ...(state.traffic === "messages" ? [choice("matrix", "Shade", "unit", [["bytes", "Bytes"], ["messages", "Messages"]], state.unit)] : []),
       ...(isEmpty ? [] : [zoomControls(drawn, state)]),
     ],
@@ -120,6 +126,7 @@ export function matrix(view: View): Figure | null {
           { name: "to", heading: "To", kind: "text", values: order.map((at) => names[all.to[at]]) },
           ...(state.traffic === "collectives" ? [] : [{ name: "messages", heading: "Messages", kind: "count" as const, values: of(all.messages) }]),
           { name: "bytes", heading: "Bytes", kind: "bytes", values: of(bytes) },
+          ...(hasOneSided && state.traffic !== "collectives" ? [{ name: "one_sided_bytes", heading: "One-sided", kind: "bytes" as const, values: of(all.oneSided) }] : []),
           ...(state.traffic === "both" ? [{ name: "collective_bytes", heading: "In collectives", kind: "bytes" as const, values: of(all.collective) }] : []),
         ],
       },
@@ -135,16 +142,23 @@ function empty(traffic: string): Node {
 }
 
 function details(kind: string, all: Traffic, at: number): string {
-  const p2p = `${format.bytes(all.p2p[at])} in ${format.counted(all.messages[at], "message")}`;
+  const messages = `${format.bytes(all.p2p[at])} in ${format.counted(all.messages[at], "message")}`;
+  const p2p = all.oneSided[at] > 0 ? `${messages}, ${format.bytes(all.oneSided[at])} in one-sided operations` : messages;
   const collective = `${format.bytes(all.collective[at])} in collectives`;
   return kind === "messages" ? p2p : kind === "collectives" ? collective : `${p2p}, ${collective}`;
 }
 
-function lead(view: View, messages: number, p2p: number, collective: number, block: number): string {
+const sum = (list: number[]) => list.reduce((all, one) => all + one, 0);
+
+function lead(view: View, all: Traffic, block: number): string {
   const { data, state } = view;
+  const oneSided = sum(all.oneSided);
   const parts = [];
-  if (state.traffic !== "collectives") parts.push(`${format.counted(messages, "message")} with ${format.bytes(p2p)}`);
-  if (state.traffic !== "messages") parts.push(`${format.bytes(collective)} in collectives, by what each operation means, whatever the algorithm`);
+  if (state.traffic !== "collectives") {
+    parts.push(`${format.counted(sum(all.messages), "message")} with ${format.bytes(sum(all.p2p))}`);
+    if (oneSided > 0) parts.push(`${format.bytes(oneSided)} in one-sided operations`);
+  }
+  if (state.traffic !== "messages") parts.push(`${format.bytes(sum(all.collective))} in collectives, by what each operation means, whatever the algorithm`);
   const sentences = [`${parts.join("; ")}.`];
   if (state.traffic !== "messages" && data.collectives?.too_many) sentences.push("There are too many pairs of ranks to divide the bytes of collectives among them.");
   if (state.traffic !== "messages" && state.comm === "" && data.collectives && data.collectives.left_out_bytes > 0) {
@@ -176,7 +190,7 @@ function offsets(view: View): Figure {
   return {
     id: "matrix",
     title: "How far messages go",
-    lead: "Messages by how far the receiver is from the sender: its rank less that of the sender. Sums over ranks have no more.",
+    lead: `Messages by how far the receiver is from the sender: its rank less that of the sender. ${all.has_one_sided ? "Bytes include one-sided operations. " : ""}Sums over ranks have no more.`,
     controls: [choice("matrix", "Length", "unit", [["bytes", "Bytes"], ["messages", "Messages"]], state.unit)],
     draw: rows.length === 0 ? undefined : (width) =>
       plot("Messages by distance; the table below has the numbers", palette, {

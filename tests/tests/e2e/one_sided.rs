@@ -2,8 +2,10 @@
 //! made.
 
 use crate::exact::{assert_all_seen, assert_calls, assert_classes, assert_peers, counts, printed};
+use crate::sums::assert_sums_of;
 use mpisee_profile::segment::NotSeen;
 use mpisee_tests::{Finished, Mpi, Run, case, through};
+use serde_json::Value;
 
 fn run<'m>(mpi: &'m Mpi, program: &str) -> Run<'m> {
     // Open MPI 4.1 makes no window on a communicator that is not the whole world over UCX.
@@ -143,4 +145,73 @@ fn a_window_that_was_made_while_recording_was_off_is_known(mpi: &Mpi) {
         assert_calls(tables, "W", rank, &[("MPI_Put", 1, 71)]);
     }
     assert_all_seen(tables);
+}
+
+/// Each byte has its target, as the program's own books say, whether or not members are listed.
+#[case]
+fn each_byte_has_its_target(mpi: &Mpi) {
+    for listed in ["1000", "1"] {
+        let finished = run(mpi, "one_sided/targets").ranks(6).variable("MPISEE_LISTED", listed).profiled();
+        let mut got: Vec<String> = finished
+            .tables()
+            .peers
+            .iter()
+            .map(|row| (row, row.counts()))
+            .filter(|(_, counts)| counts[4..] != [0; 6])
+            .map(|(row, counts)| {
+                let numbers: Vec<String> = counts[4..].iter().map(u64::to_string).collect();
+                format!("{} {} {} {}", row.comm, row.rank, row.peer, numbers.join(" "))
+            })
+            .collect();
+        let books = finished.stdout.lines().filter_map(|line| line.strip_prefix("books "));
+        let mut expected: Vec<String> =
+            books.filter(|line| !line.ends_with(" 0 0 0 0 0 0")).map(str::to_owned).collect();
+        got.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(got, expected);
+        assert!(expected.len() >= 3 * 6 * 5, "{expected:?}");
+        assert_all_seen(finished.tables());
+        finished.check();
+    }
+}
+
+/// Sums over ranks have the same, and both show it in the matrix.
+#[case]
+fn the_matrix_has_one_sided_operations(mpi: &Mpi) {
+    let [by_rank, sums] = ["6", "2"].map(|fold| {
+        let run = run(mpi, "one_sided/targets").ranks(6).variable("MPISEE_FOLD", fold);
+        run.preloaded_to("test.mpisee")
+    });
+    assert_sums_of(&by_rank.directory(), &sums.directory());
+    let finished = [by_rank, sums];
+    let matrix = |at: usize, options: &[&str]| -> Value {
+        let directory = finished[at].directory().display().to_string();
+        let output = through(&[&["matrix", &directory, "--format", "json"], options].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    };
+    let books: Vec<Vec<u64>> = finished[0]
+        .stdout
+        .lines()
+        .filter_map(|line| line.strip_prefix("books W "))
+        .map(|line| line.split(' ').map(|number| number.parse().expect("a number")).collect())
+        .collect();
+    // What came from rank 4 to rank 1: it put and accumulated there, and rank 1 got it.
+    let moved = |from: u64, to: u64| -> u64 {
+        let there = books.iter().filter(|row| (row[0], row[1]) == (from, to)).map(|row| row[3] + row[7]);
+        let back = books.iter().filter(|row| (row[0], row[1]) == (to, from)).map(|row| row[5]);
+        there.chain(back).sum()
+    };
+    let document = matrix(0, &["--comm", "W", "--all"]);
+    let pairs = document["pairs"].as_array().expect("pairs");
+    for (from, to) in [(4, 1), (1, 4), (2, 2)] {
+        let ends = (from.to_string(), to.to_string());
+        let row = pairs.iter().find(|row| row["from"] == ends.0 && row["to"] == ends.1);
+        let row = row.expect("the pair is there");
+        assert_eq!(row["one_sided_bytes"], moved(from, to), "{row}");
+        assert_eq!((&row["bytes"], &row["messages"]), (&row["one_sided_bytes"], &0.into()), "{row}");
+    }
+    let all = document["one_sided_bytes"].clone();
+    assert_eq!(matrix(1, &["--comm", "W"])["one_sided_bytes"], all);
+    assert!(!document.to_string().contains("Not in it"), "{document}");
 }

@@ -30,10 +30,7 @@ fn said(tables: &Tables) -> (Vec<String>, Vec<String>, Vec<String>) {
     let mut peers: Vec<String> = tables
         .peers
         .iter()
-        .map(|row| {
-            let counts = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
-            format!("{} {} {} {counts:?}", row.comm, row.rank, row.peer)
-        })
+        .map(|row| format!("{} {} {} {:?}", row.comm, row.rank, row.peer, row.counts()))
         .collect();
     [&mut comms, &mut calls, &mut peers].into_iter().for_each(|rows| rows.sort());
     (comms, calls, peers)

@@ -24,7 +24,7 @@ pub use tables::AggregateTables;
 use crate::devices::Devices;
 use crate::rank_tables::{Membership, RankTables, is_merged, memberships, merge_degrees};
 use mpisee_profile::comm_name::{derived, is_of_changing_members};
-use mpisee_profile::rows::{CommRow, Memory, PeerRow, Ranks};
+use mpisee_profile::rows::{CommRow, Memory, PeerCounts, PeerRow, Ranks};
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::{Operation, RankSet, SiteId};
@@ -213,24 +213,18 @@ impl Join for Whole {
 /// A communicator, and from where to where the offset of a peer is.
 type OffsetKey = (u32, i64, i64);
 
-/// Messages with peers.
+/// Messages and one-sided operations with peers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Traffic {
     pairs: u64,
-    sent_messages: u64,
-    sent_bytes: u64,
-    received_messages: u64,
-    received_bytes: u64,
+    counts: PeerCounts,
 }
 
 impl Join for Traffic {
     fn join(&mut self, other: Self) {
         let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
         add(&mut self.pairs, other.pairs);
-        add(&mut self.sent_messages, other.sent_messages);
-        add(&mut self.sent_bytes, other.sent_bytes);
-        add(&mut self.received_messages, other.received_messages);
-        add(&mut self.received_bytes, other.received_bytes);
+        self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| add(sum, more));
     }
 }
 
@@ -495,13 +489,7 @@ fn own_wholes(rank: u32, cells: &[(CellKey, Own)]) -> Vec<((u32, u32), Whole)> {
 fn own_offsets(rank: u32, tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(OffsetKey, Traffic)> {
     let row = |row: &PeerRow| {
         let offset = i64::from(row.peer) - i64::from(rank);
-        let traffic = Traffic {
-            pairs: 1,
-            sent_messages: row.sent_messages,
-            sent_bytes: row.sent_bytes,
-            received_messages: row.received_messages,
-            received_bytes: row.received_bytes,
-        };
+        let traffic = Traffic { pairs: 1, counts: row.counts() };
         ((numbers.get(&row.comm).copied().unwrap_or(ALL), offset, offset), traffic)
     };
     bounded(merge_equal_keys(tables.peers.iter().map(row).collect()))
@@ -509,13 +497,7 @@ fn own_offsets(rank: u32, tables: &RankTables, numbers: &HashMap<String, u32>) -
 
 fn own_outside(tables: &RankTables, numbers: &HashMap<String, u32>) -> Vec<(u32, Traffic)> {
     let rows = tables.outside.iter().map(|row| {
-        let traffic = Traffic {
-            pairs: 1,
-            sent_messages: row.sent_messages,
-            sent_bytes: row.sent_bytes,
-            received_messages: row.received_messages,
-            received_bytes: row.received_bytes,
-        };
+        let traffic = Traffic { pairs: 1, counts: row.counts() };
         (numbers.get(&row.comm).copied().unwrap_or(ALL), traffic)
     });
     merge_equal_keys(rows.collect())

@@ -183,7 +183,19 @@ impl Aggregate {
 
     fn offset_rows(&self, names: &[String]) -> Vec<OffsetRow> {
         let rows = self.offsets.iter().map(|&((comm, offset_min, offset_max), traffic)| {
-            let Traffic { pairs, sent_messages, sent_bytes, received_messages, received_bytes } = traffic;
+            let Traffic { pairs, counts } = traffic;
+            let [
+                sent_messages,
+                sent_bytes,
+                received_messages,
+                received_bytes,
+                puts,
+                put_bytes,
+                gets,
+                get_bytes,
+                accumulates,
+                accumulate_bytes,
+            ] = counts;
             let comm = name_of(names, comm);
             OffsetRow {
                 comm,
@@ -194,6 +206,12 @@ impl Aggregate {
                 sent_bytes,
                 received_messages,
                 received_bytes,
+                puts,
+                put_bytes,
+                gets,
+                get_bytes,
+                accumulates,
+                accumulate_bytes,
             }
         });
         rows.collect()
@@ -201,9 +219,34 @@ impl Aggregate {
 
     fn outside_rows(&self, names: &[String]) -> Vec<OutsideTotalRow> {
         let rows = self.outside.iter().map(|&(comm, traffic)| {
-            let Traffic { pairs, sent_messages, sent_bytes, received_messages, received_bytes } = traffic;
+            let Traffic { pairs, counts } = traffic;
+            let [
+                sent_messages,
+                sent_bytes,
+                received_messages,
+                received_bytes,
+                puts,
+                put_bytes,
+                gets,
+                get_bytes,
+                accumulates,
+                accumulate_bytes,
+            ] = counts;
             let comm = name_of(names, comm);
-            OutsideTotalRow { comm, pairs, sent_messages, sent_bytes, received_messages, received_bytes }
+            OutsideTotalRow {
+                comm,
+                pairs,
+                sent_messages,
+                sent_bytes,
+                received_messages,
+                received_bytes,
+                puts,
+                put_bytes,
+                gets,
+                get_bytes,
+                accumulates,
+                accumulate_bytes,
+            }
         });
         rows.collect()
     }

@@ -314,7 +314,8 @@ impl Row for SpreadRow {
     const FILE: &'static str = "spread.csv";
 }
 
-/// `offsets.csv`: point-to-point messages by how far the peer is from the rank, peer − rank.
+/// `offsets.csv`: messages and one-sided operations by how far the peer is from the rank,
+/// peer − rank.
 ///
 /// Regular programs have few offsets. If a communicator has many, a row
 /// has a power of two of them: 4 to 7, 8 to 15, and the same below 0.
@@ -336,14 +337,34 @@ pub struct OffsetRow {
     pub received_messages: u64,
     /// Bytes of `received_messages`.
     pub received_bytes: u64,
+    /// Puts of the ranks to the memory of their peers: `MPI_Put` and `MPI_Rput`.
+    #[serde(default)]
+    pub puts: u64,
+    /// Bytes of `puts`.
+    #[serde(default)]
+    pub put_bytes: u64,
+    /// Gets of the ranks from the memory of their peers: `MPI_Get` and `MPI_Rget`.
+    #[serde(default)]
+    pub gets: u64,
+    /// Bytes of `gets`.
+    #[serde(default)]
+    pub get_bytes: u64,
+    /// Accumulations of the ranks in the memory of their peers: `MPI_Accumulate`,
+    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap` and those with a request.
+    #[serde(default)]
+    pub accumulates: u64,
+    /// Bytes of `accumulates`.
+    #[serde(default)]
+    pub accumulate_bytes: u64,
 }
 
 impl Row for OffsetRow {
     const FILE: &'static str = "offsets.csv";
+    const OPTIONAL: &'static [&'static str] = super::peers::ONE_SIDED;
 }
 
-/// `outside-totals.csv`: point-to-point messages to and from processes of other worlds, over ranks.
-/// A profile without such messages has no such file.
+/// `outside-totals.csv`: messages and one-sided operations with processes of other worlds, over
+/// ranks. A profile without them has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideTotalRow {
     /// The communicator or family.
@@ -358,10 +379,30 @@ pub struct OutsideTotalRow {
     pub received_messages: u64,
     /// Bytes of `received_messages`.
     pub received_bytes: u64,
+    /// Puts of the ranks to the memory of processes of other worlds: `MPI_Put` and `MPI_Rput`.
+    #[serde(default)]
+    pub puts: u64,
+    /// Bytes of `puts`.
+    #[serde(default)]
+    pub put_bytes: u64,
+    /// Gets of the ranks from the memory of processes of other worlds: `MPI_Get` and `MPI_Rget`.
+    #[serde(default)]
+    pub gets: u64,
+    /// Bytes of `gets`.
+    #[serde(default)]
+    pub get_bytes: u64,
+    /// Accumulations of the ranks in the memory of processes of other worlds: `MPI_Accumulate`,
+    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap` and those with a request.
+    #[serde(default)]
+    pub accumulates: u64,
+    /// Bytes of `accumulates`.
+    #[serde(default)]
+    pub accumulate_bytes: u64,
 }
 
 impl Row for OutsideTotalRow {
     const FILE: &'static str = "outside-totals.csv";
+    const OPTIONAL: &'static [&'static str] = super::peers::ONE_SIDED;
 }
 
 /// `region-totals.csv`: one row per named region, over the ranks that entered it.

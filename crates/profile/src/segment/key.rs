@@ -32,6 +32,7 @@ const GPU_TIME_COMM_SHIFT: u32 = GPU_TIME_REGION_SHIFT + RegionId::BITS;
 const GPU_TIME_OPERATION_SHIFT: u32 = GPU_TIME_COMM_SHIFT + CommId::BITS;
 const REQUEST_SHIFT: u32 = 38;
 const REQUEST_BITS: u32 = 22;
+const ONE_SIDED_SHIFT: u32 = 32 + CommId::BITS;
 const TAG_SHIFT: u32 = 62;
 const COMMUNICATOR_SHIFT: u32 = REGION_SHIFT + RegionId::BITS;
 const REGION_SHIFT: u32 = AT_SITE_SHIFT + OperationAtSite::BITS;
@@ -55,6 +56,8 @@ pub enum Meaning {
     Call(CallKey),
     /// Messages to and from one peer.
     Peer(PeerKey),
+    /// One-sided operations on the memory of one target.
+    Target(TargetKey),
     /// Entries into a region.
     Region(RegionId),
     /// Communicators in one row, by the row.
@@ -127,12 +130,30 @@ pub struct CallKey {
 }
 
 /// One cell of the table of peers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PeerKey {
     /// The communicator.
     pub communicator: CommId,
     /// The peer; in a row of changing members, its rank in `MPI_COMM_WORLD`.
     pub peer: CommRank,
+}
+
+/// The one-sided operations that share a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OneSidedKind {
+    /// `MPI_Put`, `MPI_Get` and their like.
+    PutsAndGets = 1,
+    /// `MPI_Accumulate` and its like.
+    Accumulates = 2,
+}
+
+/// One-sided operations on the memory of a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetKey {
+    /// The target.
+    pub peer: PeerKey,
+    /// The operations.
+    pub kind: OneSidedKind,
 }
 
 /// A collective operation on a communicator, of which each process counts the instances.
@@ -246,6 +267,14 @@ impl PeerKey {
     }
 }
 
+impl TargetKey {
+    /// The word: tag 2, 4 bits 0, kind 2, communicator 24, peer 32 bits.
+    #[inline]
+    pub fn pack(self) -> SlotKey {
+        SlotKey(self.peer.pack().0 | (self.kind as u64) << ONE_SIDED_SHIFT)
+    }
+}
+
 impl SlotKey {
     /// The key of the slot that says where its thread is, see [`super::active_call`].
     pub const ACTIVE_CALL: SlotKey = SlotKey(3);
@@ -350,10 +379,19 @@ impl SlotKey {
                 size_class: bits(SIZE_CLASS_SHIFT, SIZE_CLASS_BITS) as u8,
                 memory: Memory::from_number(bits(0, 2))?,
             })),
-            PEER => Some(Meaning::Peer(PeerKey {
-                communicator: CommId::new(bits(32, CommId::BITS) as u32),
-                peer: CommRank::new(bits(0, 32) as u32),
-            })),
+            PEER => {
+                let peer = PeerKey {
+                    communicator: CommId::new(bits(32, CommId::BITS) as u32),
+                    peer: CommRank::new(bits(0, 32) as u32),
+                };
+                let target = |kind| Some(Meaning::Target(TargetKey { peer, kind }));
+                match bits(ONE_SIDED_SHIFT, TAG_SHIFT - ONE_SIDED_SHIFT) {
+                    0 => Some(Meaning::Peer(peer)),
+                    1 => target(OneSidedKind::PutsAndGets),
+                    2 => target(OneSidedKind::Accumulates),
+                    _ => None,
+                }
+            }
             REGION if self.0 & INSTANCES != 0 => Some(Meaning::Instances(InstancesKey {
                 communicator: CommId::new(bits(OPERATION_BITS, CommId::BITS) as u32),
                 operation: bits(0, OPERATION_BITS) as u16,
@@ -435,6 +473,10 @@ mod tests {
             prop_assert_eq!(time.pack().meaning(), Some(Meaning::GpuTime(time)));
             let peer = PeerKey { communicator, peer: CommRank::new(peer) };
             prop_assert_eq!(peer.pack().meaning(), Some(Meaning::Peer(peer)));
+            for kind in [OneSidedKind::PutsAndGets, OneSidedKind::Accumulates] {
+                let target = TargetKey { peer, kind };
+                prop_assert_eq!(target.pack().meaning(), Some(Meaning::Target(target)));
+            }
             prop_assert_eq!(SlotKey::variable(path.path, region).meaning(), Some(Meaning::Variable(path.path, region)));
             prop_assert_eq!(SlotKey::region(region).meaning(), Some(Meaning::Region(region)));
             let instances = InstancesKey { communicator, operation, request };

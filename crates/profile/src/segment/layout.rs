@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 23;
+pub const VERSION: u64 = 24;
 /// Bytes of a host name, the most that Linux allows; a shorter one is padded with zeros.
 pub const HOST_BYTES: usize = 64;
 
@@ -305,6 +305,23 @@ pub mod peer {
     /// [`crate::WorldRank::OUTSIDE`] plus 1 if it has none. Written before the slot counts as used;
     /// else 0.
     pub const WORLD_RANK_PLUS_1: usize = 4;
+}
+
+/// Values of a slot that counts one-sided operations on the memory of a target. The world rank is
+/// where a slot of messages has it.
+pub mod target {
+    /// Puts.
+    pub const PUTS: usize = 0;
+    /// Bytes of puts.
+    pub const PUT_BYTES: usize = 1;
+    /// Gets.
+    pub const GETS: usize = 2;
+    /// Bytes of gets.
+    pub const GET_BYTES: usize = 3;
+    /// In a slot of its own: accumulations.
+    pub const ACCUMULATES: usize = 0;
+    /// Bytes of accumulations.
+    pub const ACCUMULATE_BYTES: usize = 1;
 }
 
 /// Values of a slot that counts the communicators of one row, see

@@ -33,7 +33,9 @@ pub mod switch_request;
 pub mod words;
 
 pub use cpu::CpuReading;
-pub use key::{CallKey, GpuTimeKey, InstancesKey, OperationAtSite, PathKey, PeerKey, SlotKey};
+pub use key::{
+    CallKey, GpuTimeKey, InstancesKey, OneSidedKind, OperationAtSite, PathKey, PeerKey, SlotKey, TargetKey,
+};
 pub use snapshot::{Moment, Snapshot};
 pub use source::Source;
 use std::collections::BTreeMap;

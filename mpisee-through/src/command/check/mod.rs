@@ -12,6 +12,7 @@ mod render;
 mod rows;
 mod sites;
 mod sums;
+mod targets;
 mod times;
 mod traffic;
 

@@ -3,6 +3,7 @@
 use super::findings::{Check, Claims, Findings};
 use super::nccl_times::NcclTimeCheck;
 use super::sites::SiteCheck;
+use super::targets::TargetCheck;
 use super::times::WITHOUT_TIMES;
 use super::{copies, devices, explanation, gpu, names, ranks, times, traffic};
 use crate::load;
@@ -55,6 +56,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         findings.claims.rows = ROWS_WITH_SITES;
     }
     let mut nccl_times = NcclTimeCheck::default();
+    let mut targets = TargetCheck::default();
     let mut times = times::TimeCheck::new(ranks, times::may_overlap(run));
     for row in profile.rows::<CallRow>()? {
         let row = row?;
@@ -62,6 +64,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         sites.call(&row, findings);
         times.row(&row);
         nccl_times.call(&row);
+        targets.call(&row);
     }
     sites.finish(incomplete, findings);
     nccl_times.finish(profile, &mut members, findings)?;
@@ -75,6 +78,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.row("peers.csv", &row.comm, row.rank, findings);
         members.row("peers.csv", &row.comm, row.peer, findings);
         traffic.row(&row);
+        targets.target(&row.comm, row.rank, row.counts());
     }
     for row in profile.rows_if_any::<NcclPeerRow>()? {
         let row = row?;
@@ -87,7 +91,9 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         let row = row?;
         members.row("outside.csv", &row.comm, row.rank, findings);
         members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
+        targets.target(&row.comm, row.rank, row.counts());
     }
+    targets.finish(explanation::of_traffic(run), findings);
     let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
     let is_there = |rank| present.contains(&rank);
     devices::check(profile, ranks, incomplete, findings)?;

@@ -78,6 +78,7 @@ impl TrafficCheck {
             sent_bytes: row.sent_bytes,
             received_messages: row.received_messages,
             received_bytes: row.received_bytes,
+            ..PeerRow::default()
         });
     }
 
@@ -167,6 +168,7 @@ mod tests {
             sent_bytes: 101 * sent,
             received_messages: received,
             received_bytes: 101 * received,
+            ..PeerRow::default()
         };
         let mut traffic = TrafficCheck::default();
         traffic.row(&row(0, 1, 2, 0));

@@ -38,9 +38,9 @@ EXAMPLES:
 
 /// Who sends to whom: a grid, and the busiest pairs
 ///
-/// The matrix has point-to-point messages. A line has the bytes of collectives, and --collectives
-/// adds them by the meaning of each operation, not by the algorithm. See
-/// docs/explanation/bytes-and-times.md for the table.
+/// The matrix has point-to-point messages and one-sided operations. A get sends from its target. A
+/// line has the bytes of collectives, and --collectives adds them by the meaning of each operation,
+/// not by the algorithm. See docs/explanation/bytes-and-times.md for the table.
 ///
 /// The axes are ranks of --ranks that are members of the chosen communicators. Only traffic between
 /// them counts. If the grid cannot show all ranks, each field is a block of ranks. Profiles with
@@ -114,10 +114,10 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         (None, None, _) => u32::MAX,
     };
     let axis = Axis::new(view.processes(), &args.filter, args.by == By::Node, most);
-    let (mut pairs, mut cut_off) = messages(args, view, &axis)?;
+    let (mut pairs, has_targets, mut cut_off) = by_peer(args, view, &axis)?;
     let beside = match args.collectives {
-        true => add_collectives(args, view, &axis, &mut pairs)?,
-        false => Beside::from_view(args, view, pairs.values().map(|traffic| traffic.bytes))?,
+        true => add_collectives(args, view, &axis, has_targets, &mut pairs)?,
+        false => Beside::from_view(args, view, has_targets, pairs.values().map(|traffic| traffic.bytes))?,
     };
     cut_off = cut_off.or(beside.cut_off);
     let (beside, left_out) = (beside.sentence, beside.bytes);
@@ -131,10 +131,12 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         return cut_off.map_or(Ok(Outcome::Done), |error| Err(error.into()));
     }
     let part = |traffic: &Traffic| share(traffic.amount(args.of), all.amount(args.of));
-    let mut rows =
-        sorted.iter().map(|(ends, traffic)| row(args, &axis, *ends, *traffic, part(traffic))).collect();
+    let mut rows = sorted
+        .iter()
+        .map(|(ends, traffic)| row(args, has_targets, &axis, *ends, *traffic, part(traffic)))
+        .collect();
     let closing = args.shown.cut(&args.output, &mut rows, NOTHING);
-    let sheet = Sheet { name: "pairs", heads: heads(args, &axis), rows };
+    let sheet = Sheet { name: "pairs", heads: heads(args, has_targets, &axis), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = match sorted.is_empty() {
         true => beside,
@@ -144,6 +146,9 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         }
     };
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
+    if has_targets {
+        answer.values.push(("one_sided_bytes", Value::Bytes(all.one_sided_bytes)));
+    }
     answer.values.push(("collective_bytes", Value::Bytes(all.collective_bytes)));
     answer.values.push(("left_out_collective_bytes", Value::Bytes(left_out)));
     answer.closing = closing;
@@ -173,16 +178,22 @@ fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
     }
 }
 
-/// Point-to-point messages between fields of the axis, and the error that ended reading.
-fn messages(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs, Option<ProfileError>)> {
+/// Messages and one-sided operations between fields of the axis, whether the profile has targets of
+/// the latter, and the error that ended reading.
+fn by_peer(
+    args: &MatrixArgs,
+    view: &ProfileView,
+    axis: &Axis,
+) -> Result<(Pairs, bool, Option<ProfileError>)> {
     let takes = |comm: &str| view.processes().takes_comm(&args.filter, comm);
     let make = || Collector::new(axis, &takes);
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
+    let has_targets = scanned.folds.iter().any(|fold| fold.has_targets);
     let mut pairs = Pairs::new();
     for (ends, traffic) in scanned.folds.into_iter().flat_map(|fold| fold.pairs) {
         pairs.entry(ends).or_default().add(traffic);
     }
-    Ok((pairs, scanned.cut_off))
+    Ok((pairs, has_targets, scanned.cut_off))
 }
 
 /// Returns whether the operation is a collective one of MPI.
@@ -190,8 +201,11 @@ pub fn is_mpi_collective(call: &str) -> bool {
     Operation::from_name(call).is_some_and(|call| call.kind() == OperationKind::Collective && !call.is_nccl())
 }
 
-/// The note on what one-sided operations of MPI moved, whose targets the profile does not have.
-fn on_one_sided<'c>(calls: impl Iterator<Item = (&'c str, u64)>) -> String {
+/// The note on one-sided operations of MPI whose targets the profile does not have.
+fn on_one_sided<'c>(has_targets: bool, calls: impl Iterator<Item = (&'c str, u64)>) -> String {
+    if has_targets {
+        return String::new();
+    }
     let is_one_sided = |call: &str| {
         Operation::from_name(call)
             .is_some_and(|call| call.kind() == OperationKind::OneSided && !call.is_nccl())
@@ -200,13 +214,13 @@ fn on_one_sided<'c>(calls: impl Iterator<Item = (&'c str, u64)>) -> String {
     {
         0 => String::new(),
         bytes => format!(
-            "Not in it: {} in one-sided operations, whose targets are not counted.\n",
+            "Not in it: {} in one-sided operations, whose targets the profile does not have.\n",
             human_bytes(bytes)
         ),
     }
 }
 
-/// The collectives and one-sided operations that are not in the matrix.
+/// Collectives, and one-sided operations without a target, which are not in the matrix.
 struct Beside {
     /// Bytes in collectives.
     bytes: u64,
@@ -217,14 +231,20 @@ struct Beside {
 }
 
 impl Beside {
-    /// All collectives, beside a matrix of messages with these bytes.
-    fn from_view(args: &MatrixArgs, view: &ProfileView, shown: impl Iterator<Item = u64>) -> Result<Self> {
+    /// All collectives, beside a matrix of messages and one-sided operations with these bytes.
+    fn from_view(
+        args: &MatrixArgs,
+        view: &ProfileView,
+        has_targets: bool,
+        shown: impl Iterator<Item = u64>,
+    ) -> Result<Self> {
         let by = GroupBy { call: true, without_times: true, ..GroupBy::default() };
         let groups = view.group(&CallFilter::from_comms(args.filter.clone()), by)?;
         let collective = groups.cells.iter().filter(|(key, _)| is_mpi_collective(groups.call(key)));
         let bytes = collective.map(|(_, cell)| cell.bytes).fold(0, u64::saturating_add);
         let both = shown.fold(bytes, u64::saturating_add);
-        let one_sided = on_one_sided(groups.cells.iter().map(|(key, cell)| (groups.call(key), cell.bytes)));
+        let one_sided =
+            on_one_sided(has_targets, groups.cells.iter().map(|(key, cell)| (groups.call(key), cell.bytes)));
         let sentence = match bytes {
             0 => one_sided,
             _ => format!(
@@ -251,7 +271,13 @@ impl Beside {
 }
 
 /// Adds the bytes of collectives, and returns those that have no place.
-fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &mut Pairs) -> Result<Beside> {
+fn add_collectives(
+    args: &MatrixArgs,
+    view: &ProfileView,
+    axis: &Axis,
+    has_targets: bool,
+    pairs: &mut Pairs,
+) -> Result<Beside> {
     let comms = &view.processes().comms;
     let by = GroupBy { comm: true, call: true, rank: true, ..GroupBy::default() };
     // Of all ranks, since those of the axis may be the partners of others.
@@ -273,18 +299,17 @@ fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &m
         |row| is_whole && view.processes().present_count(&row.members) == row.members.len(),
         |from, to, bytes| {
             if let (1.., Some(from), Some(to)) = (bytes, axis.field(from), axis.field(to)) {
-                let collective = Traffic { messages: 0, bytes, collective_bytes: bytes };
-                pairs.entry((from, to)).or_default().add(collective);
+                pairs.entry((from, to)).or_default().add(Traffic::from_collectives(bytes));
             }
         },
     );
     let calls =
         groups.cells.iter().filter(|(key, _)| view.processes().takes_comm(&args.filter, groups.comm(key)));
-    let one_sided = on_one_sided(calls.map(|(key, cell)| (groups.call(key), cell.bytes)));
+    let one_sided = on_one_sided(has_targets, calls.map(|(key, cell)| (groups.call(key), cell.bytes)));
     Ok(Beside::without_place(&left_out, &one_sided, cut_off))
 }
 
-fn heads(args: &MatrixArgs, axis: &Axis) -> Vec<Head> {
+fn heads(args: &MatrixArgs, has_targets: bool, axis: &Axis) -> Vec<Head> {
     let end = if axis.is_by_name() { sheet::fixed } else { sheet::number };
     let mut heads = vec![
         end("from", "FROM"),
@@ -293,13 +318,23 @@ fn heads(args: &MatrixArgs, axis: &Axis) -> Vec<Head> {
         sheet::number("bytes", "BYTES"),
         sheet::number("share", args.of.share()),
     ];
+    if has_targets {
+        heads.insert(4, sheet::number("one_sided_bytes", "ONE-SIDED").or_none());
+    }
     if args.collectives {
-        heads.insert(4, sheet::number("collective_bytes", "COLLECTIVE"));
+        heads.insert(heads.len() - 1, sheet::number("collective_bytes", "COLLECTIVE"));
     }
     heads
 }
 
-fn row(args: &MatrixArgs, axis: &Axis, (from, to): (u32, u32), traffic: Traffic, share: f64) -> Vec<Value> {
+fn row(
+    args: &MatrixArgs,
+    has_targets: bool,
+    axis: &Axis,
+    (from, to): (u32, u32),
+    traffic: Traffic,
+    share: f64,
+) -> Vec<Value> {
     let mut row = vec![
         Value::Text(axis.name(from)),
         Value::Text(axis.name(to)),
@@ -307,8 +342,11 @@ fn row(args: &MatrixArgs, axis: &Axis, (from, to): (u32, u32), traffic: Traffic,
         Value::Bytes(traffic.bytes),
         Value::Share(share),
     ];
+    if has_targets {
+        row.insert(4, Value::Bytes(traffic.one_sided_bytes));
+    }
     if args.collectives {
-        row.insert(4, Value::Bytes(traffic.collective_bytes));
+        row.insert(row.len() - 1, Value::Bytes(traffic.collective_bytes));
     }
     row
 }
@@ -319,12 +357,17 @@ fn share(part: u64, all: u64) -> f64 {
 
 /// The totals.
 fn sentence(axis: &Axis, all: Traffic, pairs: &[((u32, u32), Traffic)]) -> String {
-    let messages =
-        format!("{} with {}", count(all.messages, "message"), human_bytes(all.bytes - all.collective_bytes));
-    let collectives = match all.collective_bytes {
-        0 => String::new(),
-        bytes => format!(", and {} in collectives", human_bytes(bytes)),
+    let messages = format!("{} with {}", count(all.messages, "message"), human_bytes(all.message_bytes()));
+    let others = match (all.one_sided_bytes, all.collective_bytes) {
+        (0, 0) => String::new(),
+        (one_sided, 0) => format!(", and {} in one-sided operations", human_bytes(one_sided)),
+        (0, collective) => format!(", and {} in collectives", human_bytes(collective)),
+        (one_sided, collective) => format!(
+            ", {} in one-sided operations, and {} in collectives",
+            human_bytes(one_sided),
+            human_bytes(collective)
+        ),
     };
     let among = if axis.has_blocks() { "blocks" } else { axis.what() };
-    format!("{messages}{collectives}, between {} of {among}.\n", count(pairs.len() as u64, "pair"))
+    format!("{messages}{others}, between {} of {among}.\n", count(pairs.len() as u64, "pair"))
 }

@@ -10,15 +10,19 @@ use anyhow::Result;
 use mpisee_profile::rows::OffsetRow;
 use std::collections::BTreeMap;
 
-fn heads(of: Of) -> Vec<Head> {
-    vec![
+fn heads(of: Of, has_targets: bool) -> Vec<Head> {
+    let mut heads = vec![
         sheet::number("offset_min", "FROM OFFSET"),
         sheet::number("offset_max", "TO"),
         sheet::number("pairs", "PAIRS"),
         sheet::number("messages", "MESSAGES"),
         sheet::number("bytes", "BYTES"),
         sheet::number("share", of.share()),
-    ]
+    ];
+    if has_targets {
+        heads.insert(5, sheet::number("one_sided_bytes", "ONE-SIDED").or_none());
+    }
+    heads
 }
 
 /// As [`super::run`].
@@ -32,13 +36,28 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     if args.filter.names_ranks() {
         return Err(view.unanswerable("single ranks apart").into());
     }
+    let mut has_targets = false;
     let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
     for row in view.profile().rows::<OffsetRow>()? {
         let row = row?;
-        if row.sent_messages > 0 && view.processes().takes_comm(&args.filter, &row.comm) {
-            let (pairs, sum) = sums.entry((row.offset_min, row.offset_max)).or_default();
+        let there = row.put_bytes.saturating_add(row.accumulate_bytes);
+        has_targets |= there > 0 || row.get_bytes > 0;
+        if !view.processes().takes_comm(&args.filter, &row.comm) {
+            continue;
+        }
+        let mut add = |offsets, traffic| {
+            let (pairs, sum) = sums.entry(offsets).or_default();
             *pairs = pairs.saturating_add(row.pairs);
-            sum.add(Traffic { messages: row.sent_messages, bytes: row.sent_bytes, ..Traffic::default() });
+            sum.add(traffic);
+        };
+        if row.sent_messages > 0 || there > 0 {
+            let mut sent = Traffic::from_messages(row.sent_messages, row.sent_bytes);
+            sent.add(Traffic::from_one_sided(there));
+            add((row.offset_min, row.offset_max), sent);
+        }
+        if row.get_bytes > 0 {
+            let opposite = (row.offset_max.saturating_neg(), row.offset_min.saturating_neg());
+            add(opposite, Traffic::from_one_sided(row.get_bytes));
         }
     }
     let mut all = Traffic::default();
@@ -48,30 +67,44 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let mut rows = sorted
         .iter()
         .map(|&((first, last), (pairs, sum))| {
-            vec![
+            let mut row = vec![
                 Value::Text(format!("{first:+}")),
                 Value::Text(format!("{last:+}")),
                 Value::Count(pairs),
                 Value::Count(sum.messages),
                 Value::Bytes(sum.bytes),
                 Value::Share(super::share(sum.amount(args.of), all.amount(args.of))),
-            ]
+            ];
+            if has_targets {
+                row.insert(5, Value::Bytes(sum.one_sided_bytes));
+            }
+            row
         })
         .collect();
     let closing = args.shown.cut(&args.output, &mut rows, "No messages.");
-    let mut answer =
-        Answer::new(view.profile(), Sheet { name: "offsets", heads: heads(args.of), rows }, None);
+    let mut answer = Answer::new(
+        view.profile(),
+        Sheet { name: "offsets", heads: heads(args.of, has_targets), rows },
+        None,
+    );
     if !sorted.is_empty() {
         let what = args.of.unit();
         answer.lead = format!(
-            "{} with {}, by how far the receiver is from the sender (its rank less the sender's), most {what} first.\n",
+            "{} with {}{}, by how far the receiver is from the sender (its rank less the sender's), most {what} first.\n",
             count(all.messages, "message"),
-            human_bytes(all.bytes)
+            human_bytes(all.message_bytes()),
+            match all.one_sided_bytes {
+                0 => String::new(),
+                bytes => format!(", and {} in one-sided operations", human_bytes(bytes)),
+            }
         );
     }
-    let beside = Beside::from_view(args, view, std::iter::once(all.bytes))?;
+    let beside = Beside::from_view(args, view, has_targets, std::iter::once(all.bytes))?;
     answer.lead += &beside.sentence;
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
+    if has_targets {
+        answer.values.push(("one_sided_bytes", Value::Bytes(all.one_sided_bytes)));
+    }
     answer.values.push(("left_out_collective_bytes", Value::Bytes(beside.bytes)));
     answer.closing = closing;
     answer.caveats.extend(view.note_of_mpi_alone());

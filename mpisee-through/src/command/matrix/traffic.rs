@@ -44,17 +44,40 @@ impl Of {
 pub struct Traffic {
     /// Point-to-point messages.
     pub messages: u64,
-    /// Bytes of messages and of collectives.
+    /// Bytes of messages, one-sided operations and collectives.
     pub bytes: u64,
+    /// The part of one-sided operations in the bytes.
+    pub one_sided_bytes: u64,
     /// The part of collectives in the bytes.
     pub collective_bytes: u64,
 }
 
 impl Traffic {
+    /// Messages with their bytes.
+    pub fn from_messages(messages: u64, bytes: u64) -> Self {
+        Traffic { messages, bytes, ..Traffic::default() }
+    }
+
+    /// Bytes of one-sided operations.
+    pub fn from_one_sided(bytes: u64) -> Self {
+        Traffic { bytes, one_sided_bytes: bytes, ..Traffic::default() }
+    }
+
+    /// Bytes of collectives.
+    pub fn from_collectives(bytes: u64) -> Self {
+        Traffic { bytes, collective_bytes: bytes, ..Traffic::default() }
+    }
+
+    /// Bytes of messages alone.
+    pub fn message_bytes(self) -> u64 {
+        self.bytes.saturating_sub(self.one_sided_bytes).saturating_sub(self.collective_bytes)
+    }
+
     /// Adds other traffic between the same.
     pub fn add(&mut self, other: Traffic) {
         self.messages = self.messages.saturating_add(other.messages);
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.one_sided_bytes = self.one_sided_bytes.saturating_add(other.one_sided_bytes);
         self.collective_bytes = self.collective_bytes.saturating_add(other.collective_bytes);
     }
 
@@ -70,19 +93,21 @@ impl Traffic {
 /// Traffic between fields of the axis: sender, receiver.
 pub type Pairs = HashMap<(u32, u32), Traffic>;
 
-/// Adds up what the rows of `peers.csv` say was sent.
+/// Adds up messages and one-sided operations from `peers.csv`.
 pub struct Collector<'a> {
     axis: &'a Axis,
     takes: &'a (dyn Fn(&str) -> bool + Sync),
     /// The decision about each communicator.
     comms: HashMap<Vec<u8>, bool>,
     pub pairs: Pairs,
+    /// True if a row has bytes of one-sided operations.
+    pub has_targets: bool,
 }
 
 impl<'a> Collector<'a> {
-    /// Of messages between ranks of the axis, on the communicators that `takes` chooses.
+    /// Of traffic between ranks of the axis, on the communicators that `takes` chooses.
     pub fn new(axis: &'a Axis, takes: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
-        Collector { axis, takes, comms: HashMap::new(), pairs: Pairs::new() }
+        Collector { axis, takes, comms: HashMap::new(), pairs: Pairs::new(), has_targets: false }
     }
 }
 
@@ -99,9 +124,18 @@ impl Fold<Peer<'static>> for Collector<'_> {
             }
         };
         let ends = (self.axis.field(row.rank), self.axis.field(row.peer));
-        if let (true, 1.., (Some(from), Some(to))) = (taken, row.sent_messages, ends) {
-            let sent = Traffic { messages: row.sent_messages, bytes: row.sent_bytes, ..Traffic::default() };
-            self.pairs.entry((from, to)).or_default().add(sent);
+        let [there, back] = row.one_sided_bytes;
+        self.has_targets |= there > 0 || back > 0;
+        let (true, (Some(from), Some(to))) = (taken, ends) else { return Ok(()) };
+        let mut add = |ends, traffic| self.pairs.entry(ends).or_default().add(traffic);
+        if row.sent_messages > 0 {
+            add((from, to), Traffic::from_messages(row.sent_messages, row.sent_bytes));
+        }
+        if there > 0 {
+            add((from, to), Traffic::from_one_sided(there));
+        }
+        if back > 0 {
+            add((to, from), Traffic::from_one_sided(back));
         }
         Ok(())
     }

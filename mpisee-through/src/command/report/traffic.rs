@@ -1,5 +1,5 @@
-//! Who sends to whom, by family of communicators: messages, and collectives by what each operation
-//! means.
+//! Who sends to whom, by family of communicators: messages with one-sided operations, and
+//! collectives by what each operation means.
 
 use super::places::{FamilyNumbers, RankAxis};
 use crate::command::matrix::collective::{self, LeftOut, Recorded};
@@ -31,10 +31,36 @@ pub struct Pairs {
     /// Empty for collectives.
     messages: Vec<u64>,
     bytes: Vec<u64>,
+    /// The part of one-sided operations in the bytes; empty if there are none.
+    one_sided: Vec<u64>,
 }
 
-/// By family, sender and receiver, messages and bytes.
-type Sums = HashMap<(u32, u32, u32), (u64, u64)>;
+/// Messages, bytes, and the part of one-sided operations in the bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Moved {
+    messages: u64,
+    bytes: u64,
+    one_sided: u64,
+}
+
+impl Moved {
+    fn from_messages(messages: u64, bytes: u64) -> Self {
+        Moved { messages, bytes, one_sided: 0 }
+    }
+
+    fn from_one_sided(bytes: u64) -> Self {
+        Moved { messages: 0, bytes, one_sided: bytes }
+    }
+
+    fn add(&mut self, other: Moved) {
+        self.messages = self.messages.saturating_add(other.messages);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.one_sided = self.one_sided.saturating_add(other.one_sided);
+    }
+}
+
+/// By family, sender and receiver.
+type Sums = HashMap<(u32, u32, u32), Moved>;
 
 impl Pairs {
     fn from_sums(mut sums: Sums, has_messages: bool) -> Self {
@@ -42,29 +68,31 @@ impl Pairs {
         while sums.len() > MOST_PAIRS {
             joined *= 2;
             let mut coarser = Sums::new();
-            for ((comm, from, to), (messages, bytes)) in sums {
-                add(&mut coarser, (comm, from / 2, to / 2), messages, bytes);
+            for ((comm, from, to), moved) in sums {
+                add(&mut coarser, (comm, from / 2, to / 2), moved);
             }
             sums = coarser;
         }
         let mut sorted: Vec<_> = sums.into_iter().collect();
         sorted.sort_unstable();
         let mut all = Pairs { joined, ..Pairs::default() };
-        for ((comm, from, to), (messages, bytes)) in sorted {
+        let has_one_sided = sorted.iter().any(|(_, moved)| moved.one_sided > 0);
+        for ((comm, from, to), Moved { messages, bytes, one_sided }) in sorted {
             all.comm.push(comm);
             all.from.push(from);
             all.to.push(to);
             all.messages.extend(has_messages.then_some(messages));
             all.bytes.push(bytes);
+            all.one_sided.extend(has_one_sided.then_some(one_sided));
         }
         all
     }
 }
 
-fn add(sums: &mut Sums, place: (u32, u32, u32), messages: u64, bytes: u64) {
-    let sum = sums.entry(place).or_default();
-    sum.0 = sum.0.saturating_add(messages);
-    sum.1 = sum.1.saturating_add(bytes);
+fn add(sums: &mut Sums, place: (u32, u32, u32), moved: Moved) {
+    if moved != Moved::default() {
+        sums.entry(place).or_default().add(moved);
+    }
 }
 
 /// Adds up `peers.csv`; communicators have numbers of the thread's own.
@@ -78,14 +106,16 @@ impl Fold<Peer<'static>> for Collector<'_> {
     fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
         let Some(comm) = self.comms.number(row.comm, "comm", |_| true)? else { return Ok(()) };
         let ends = (self.axis.field(row.rank), self.axis.field(row.peer));
-        if let (1.., (Some(from), Some(to))) = (row.sent_messages, ends) {
-            add(&mut self.sums, (comm, from, to), row.sent_messages, row.sent_bytes);
-        }
+        let (Some(from), Some(to)) = ends else { return Ok(()) };
+        let [there, back] = row.one_sided_bytes;
+        add(&mut self.sums, (comm, from, to), Moved::from_messages(row.sent_messages, row.sent_bytes));
+        add(&mut self.sums, (comm, from, to), Moved::from_one_sided(there));
+        add(&mut self.sums, (comm, to, from), Moved::from_one_sided(back));
         Ok(())
     }
 }
 
-/// Point-to-point messages, and the error that ended reading.
+/// Messages and one-sided operations, and the error that ended reading.
 pub fn messages(
     view: &ProfileView,
     comms: &mut FamilyNumbers<'_>,
@@ -96,8 +126,8 @@ pub fn messages(
     let mut sums = Sums::new();
     for fold in scanned.folds {
         let numbers: Vec<u32> = fold.comms.names.iter().map(|name| comms.number(name)).collect();
-        for ((comm, from, to), (messages, bytes)) in fold.sums {
-            add(&mut sums, (numbers[comm as usize], from, to), messages, bytes);
+        for ((comm, from, to), moved) in fold.sums {
+            add(&mut sums, (numbers[comm as usize], from, to), moved);
         }
     }
     Ok((Pairs::from_sums(sums, true), scanned.cut_off))
@@ -145,7 +175,7 @@ impl Collectives {
         for (number, recorded) in &by_family {
             let left_out = place(view, recorded, is_whole, |from, to, bytes| {
                 if let (1.., Some(from), Some(to)) = (bytes, axis.field(from), axis.field(to)) {
-                    add(&mut sums, (*number, from, to), 0, bytes);
+                    add(&mut sums, (*number, from, to), Moved::from_messages(0, bytes));
                 }
             });
             all.left_out_bytes = all.left_out_bytes.saturating_add(left_out.bytes);
@@ -173,8 +203,8 @@ fn place<'g>(
     )
 }
 
-/// Messages by the distance from sender to receiver, column by column: what sums over ranks have of
-/// them.
+/// Messages and one-sided operations by the distance from sender to receiver, column by column, as
+/// sums over ranks have them.
 #[derive(Debug, Default, Serialize)]
 pub struct Offsets {
     comm: Vec<u32>,
@@ -182,21 +212,32 @@ pub struct Offsets {
     offset_max: Vec<i64>,
     messages: Vec<u64>,
     bytes: Vec<u64>,
+    /// True if some of the bytes are of one-sided operations.
+    has_one_sided: bool,
 }
 
 /// Of an aggregate profile.
 pub fn offsets(view: &ProfileView, comms: &mut FamilyNumbers<'_>) -> Result<Offsets> {
+    let mut has_one_sided = false;
     let mut sums: BTreeMap<(u32, i64, i64), (u64, u64)> = BTreeMap::new();
     for row in view.profile().rows::<OffsetRow>()? {
         let row = row?;
-        if row.sent_messages > 0 {
-            let place = (comms.number(&row.comm), row.offset_min, row.offset_max);
-            let sum = sums.entry(place).or_default();
-            sum.0 = sum.0.saturating_add(row.sent_messages);
-            sum.1 = sum.1.saturating_add(row.sent_bytes);
-        }
+        let comm = comms.number(&row.comm);
+        let mut add = |(first, last), messages, bytes| {
+            if (messages, bytes) != (0, 0) {
+                let sum = sums.entry((comm, first, last)).or_default();
+                sum.0 = sum.0.saturating_add(messages);
+                sum.1 = sum.1.saturating_add(bytes);
+            }
+        };
+        let there = row.put_bytes.saturating_add(row.accumulate_bytes);
+        has_one_sided |= there > 0 || row.get_bytes > 0;
+        let sent = row.sent_bytes.saturating_add(there);
+        add((row.offset_min, row.offset_max), row.sent_messages, sent);
+        let opposite = (row.offset_max.saturating_neg(), row.offset_min.saturating_neg());
+        add(opposite, 0, row.get_bytes);
     }
-    let mut all = Offsets::default();
+    let mut all = Offsets { has_one_sided, ..Offsets::default() };
     for ((comm, first, last), (messages, bytes)) in sums {
         all.comm.push(comm);
         all.offset_min.push(first);
@@ -214,7 +255,8 @@ mod tests {
     #[test]
     fn fields_are_joined_until_the_pairs_fit() {
         let side = 600;
-        let pairs = (0..side).flat_map(|from| (0..side).map(move |to| ((0, from, to), (1, 8))));
+        let pairs =
+            (0..side).flat_map(|from| (0..side).map(move |to| ((0, from, to), Moved::from_messages(1, 8))));
         let joined = Pairs::from_sums(pairs.collect(), true);
         assert_eq!((joined.joined, joined.from.len()), (2, 300 * 300));
         assert!(joined.messages.iter().all(|&messages| messages == 4));

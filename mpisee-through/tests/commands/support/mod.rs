@@ -225,6 +225,7 @@ impl Builder {
             sent_bytes: sent.1,
             received_messages: received.0,
             received_bytes: received.1,
+            ..PeerRow::default()
         });
         self
     }

@@ -108,18 +108,8 @@ pub fn counts(tables: &Tables) -> Vec<String> {
             row.bytes
         )
     });
-    let peers = tables.peers.iter().map(|row| {
-        format!(
-            "{} {} {}: sent {}, {} bytes; received {}, {} bytes",
-            row.comm,
-            row.rank,
-            row.peer,
-            row.sent_messages,
-            row.sent_bytes,
-            row.received_messages,
-            row.received_bytes
-        )
-    });
+    let peers =
+        tables.peers.iter().map(|row| format!("{} {} {}: {:?}", row.comm, row.rank, row.peer, row.counts()));
     let mut all: Vec<String> = calls.chain(peers).collect();
     all.sort_unstable();
     all

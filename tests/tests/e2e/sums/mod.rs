@@ -6,7 +6,7 @@ use mpisee_profile::rows::{
     BinaryRow, CommRow, GpuRow, GpuTotalRow, NodeRow, OffsetRow, OutsideRow, OutsideTotalRow, PeerDevice,
     RankRow, RegionRow, RegionTotalRow, Row, SiteRow, TotalRow,
 };
-use mpisee_profile::rows::{CallRow, PeerRow};
+use mpisee_profile::rows::{CallRow, PeerCounts, PeerRow};
 use mpisee_profile::{Profile, SiteId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -111,26 +111,28 @@ fn assert_calls(by_rank: &Profile, aggregate: &Profile, families: &Families) {
 
 #[track_caller]
 fn assert_traffic(by_rank: &Profile, aggregate: &Profile, families: &Families) {
-    let sums = |own: [u64; 4], known: &mut [u64; 4]| *known = std::array::from_fn(|at| known[at] + own[at]);
-    let mut expected: BTreeMap<(String, i64), [u64; 4]> = BTreeMap::new();
+    let sums =
+        |own: PeerCounts, known: &mut PeerCounts| *known = std::array::from_fn(|at| known[at] + own[at]);
+    let mut expected: BTreeMap<(String, i64), PeerCounts> = BTreeMap::new();
     for row in all::<PeerRow>(by_rank) {
         let offset = i64::from(row.peer) - i64::from(row.rank);
         let known = expected.entry((families.get(&row.comm), offset)).or_default();
-        sums([row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes], known);
+        sums(row.counts(), known);
     }
     let found = all::<OffsetRow>(aggregate).into_iter().map(|row| {
         assert_eq!(row.offset_min, row.offset_max);
-        let sums = [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes];
+        let sums = row.counts();
         ((row.comm, row.offset_min), sums)
     });
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
-    let mut expected: BTreeMap<String, [u64; 4]> = BTreeMap::new();
+    let mut expected: BTreeMap<String, PeerCounts> = BTreeMap::new();
     for row in all::<OutsideRow>(by_rank) {
         let known = expected.entry(families.get(&row.comm)).or_default();
-        sums([row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes], known);
+        sums(row.counts(), known);
     }
     let found = all::<OutsideTotalRow>(aggregate).into_iter().map(|row| {
-        (row.comm, [row.sent_messages, row.sent_bytes, row.received_messages, row.received_bytes])
+        let sums = row.counts();
+        (row.comm, sums)
     });
     assert_eq!(found.collect::<BTreeMap<_, _>>(), expected);
 }

@@ -81,7 +81,7 @@ pub(super) fn add_values(meaning: Meaning, sum: &mut [u64; 6], values: &[u64]) {
             (Meaning::Call(_), call::RETURNS_TO) => 0,
             (Meaning::PollError(_), poll_error::VARIANCE) => sum[index].saturating_add(value),
             (Meaning::Variable(..), _) => value,
-            (Meaning::Peer(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
+            (Meaning::Peer(_) | Meaning::Target(_), peer::WORLD_RANK_PLUS_1) => sum[index].max(value),
             _ => sum[index].wrapping_add(value),
         };
     }
