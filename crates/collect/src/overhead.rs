@@ -3,8 +3,8 @@
 use crate::ticks::seconds_per_tick;
 use mpisee_profile::Ticks;
 use mpisee_profile::rows::Seconds;
-use mpisee_profile::segment::key::Meaning;
-use mpisee_profile::segment::layout::{call, overhead, peer, sampled};
+use mpisee_profile::segment::key::{Meaning, OneSidedKind, TargetKey};
+use mpisee_profile::segment::layout::{call, overhead, peer, sampled, target};
 use mpisee_profile::segment::{Moment, Snapshot};
 
 /// The fewest measured calls whose mean is stated.
@@ -114,6 +114,14 @@ fn calibrated(snapshot: &Snapshot) -> Ticks {
             Some(Meaning::Peer(_)) => {
                 messages = messages.wrapping_add(values[peer::SENT_MESSAGES]);
                 messages = messages.wrapping_add(values[peer::RECEIVED_MESSAGES]);
+            }
+            // The slot of a target is changed as that of a peer.
+            Some(Meaning::Target(TargetKey { kind: OneSidedKind::PutsAndGets, .. })) => {
+                messages = messages.wrapping_add(values[target::PUTS]);
+                messages = messages.wrapping_add(values[target::GETS]);
+            }
+            Some(Meaning::Target(TargetKey { kind: OneSidedKind::Accumulates, .. })) => {
+                messages = messages.wrapping_add(values[target::ACCUMULATES]);
             }
             _ => {}
         }

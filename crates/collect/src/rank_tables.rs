@@ -125,7 +125,7 @@ impl<F: Form> RankTables<F> {
             poll_errors: HashMap::new(),
         };
         let by_site = snapshot.counters_by_site(&rows.site_ids);
-        let (mut calls, mut with_peers, mut nccl_peers) = (vec![], BTreeMap::new(), vec![]);
+        let (mut calls, mut peer_rows, mut nccl_peers) = (vec![], BTreeMap::new(), vec![]);
         let (mut regions, mut variables, mut nccl_times) = (vec![], vec![], vec![]);
         for (key, values) in &*by_site {
             match key.meaning() {
@@ -136,8 +136,8 @@ impl<F: Form> RankTables<F> {
                 Some(Meaning::Peer(key)) if rows.is_of_nccl(key) => {
                     nccl_peers.extend(rows.nccl_peer(key, values));
                 }
-                Some(Meaning::Peer(key)) => rows.add_messages(&mut with_peers, key, values),
-                Some(Meaning::Target(key)) => rows.add_one_sided(&mut with_peers, key, values),
+                Some(Meaning::Peer(key)) => rows.set_messages(&mut peer_rows, key, values),
+                Some(Meaning::Target(key)) => rows.set_one_sided(&mut peer_rows, key, values),
                 Some(Meaning::Region(id)) => regions.push((id, values)),
                 Some(Meaning::Variable(number, region)) => {
                     variables.extend(rows.variable(number, region, values));
@@ -150,7 +150,7 @@ impl<F: Form> RankTables<F> {
             }
         }
         let (outside, peers): (Vec<_>, Vec<_>) =
-            with_peers.into_iter().partition(|(_, row)| row.peer == WorldRank::OUTSIDE.get());
+            peer_rows.into_iter().partition(|(_, row)| row.peer == WorldRank::OUTSIDE.get());
         let (mpi_ticks, mpi_ticks_by_region) = time_in_mpi(snapshot, &calls);
         let regions = regions
             .into_iter()
@@ -314,11 +314,11 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         (values[poll_error::UNTIMED] > 0).then(|| Ticks::new(error.ceil() as u64))
     }
 
-    fn add_messages(&self, rows: &mut PeerRows, key: PeerKey, values: &[u64; 6]) {
+    fn set_messages(&self, rows: &mut PeerRows, key: PeerKey, values: &[u64; 6]) {
         let Some([sent_messages, sent_bytes, received_messages, received_bytes]) = messages(values) else {
             return;
         };
-        if let Some(row) = self.peer(rows, key, values) {
+        if let Some(row) = self.peer_row(rows, key, values) {
             row.sent_messages = sent_messages;
             row.sent_bytes = sent_bytes;
             row.received_messages = received_messages;
@@ -326,8 +326,8 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         }
     }
 
-    fn add_one_sided(&self, rows: &mut PeerRows, key: TargetKey, values: &[u64; 6]) {
-        let Some(row) = self.peer(rows, key.peer, values) else { return };
+    fn set_one_sided(&self, rows: &mut PeerRows, key: TargetKey, values: &[u64; 6]) {
+        let Some(row) = self.peer_row(rows, key.peer, values) else { return };
         match key.kind {
             OneSidedKind::PutsAndGets => {
                 row.puts = values[target::PUTS];
@@ -342,8 +342,14 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
         }
     }
 
-    /// The row of a peer, of which `values` has the world rank if the members are not listed.
-    fn peer<'r>(&self, rows: &'r mut PeerRows, key: PeerKey, values: &[u64; 6]) -> Option<&'r mut PeerRow> {
+    /// Returns the row of a peer, and adds it if it is missing. Where members are not listed,
+    /// `values` has the peer's world rank.
+    fn peer_row<'r>(
+        &self,
+        rows: &'r mut PeerRows,
+        key: PeerKey,
+        values: &[u64; 6],
+    ) -> Option<&'r mut PeerRow> {
         let communicator = self.snapshot.communicators.get(key.communicator.index())?;
         let created = &communicator.created;
         let peer_group = created.remote.as_ref().unwrap_or(&created.group);

@@ -477,9 +477,7 @@ fn kind(call: &str, comm: &CommRow) -> Treatment {
     }
     match kind {
         Some(OperationKind::PointToPoint | OperationKind::Completion) => Treatment::Messages,
-        Some(OperationKind::OneSided) => {
-            Treatment::LeftOut("one-sided communication is not replayed: its targets are not recorded")
-        }
+        Some(OperationKind::OneSided) => Treatment::LeftOut("one-sided communication is not replayed"),
         _ => match Collective::from_name(call) {
             Some(collective) if collective.is_of_neighbours() => {
                 Treatment::LeftOut("collectives of neighbours are not replayed")

@@ -52,6 +52,14 @@ impl Profile {
         Ok(rows.into_iter().flatten())
     }
 
+    /// Returns whether a table is there and has a column, which older profiles may lack.
+    pub fn has_column<R: Row>(&self, column: &str) -> bool {
+        let reader = csv::Reader::from_path(self.directory.join(R::FILE));
+        reader.is_ok_and(|mut reader| {
+            reader.headers().is_ok_and(|header| header.iter().any(|name| name == column))
+        })
+    }
+
     /// The rows of one table, in file order.
     ///
     /// ```no_run

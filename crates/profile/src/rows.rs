@@ -36,7 +36,7 @@ pub use cpus::Cpus;
 pub use devices::{DeviceLinkRow, DeviceRow, NicRow};
 pub use gpu::{BinaryRow, GpuMemory, GpuRow, PeRow};
 pub use messages::{MessageEnd, MessageRow, StreamRow};
-pub use peers::{NcclPeerRow, OutsideRow, PeerCounts, PeerRow};
+pub use peers::{Access, NcclPeerRow, OutsideRow, PeerCounts, PeerRow};
 pub use rates::{NodeRateRow, RateRow};
 pub use seconds::Seconds;
 pub use sites::{PathRow, PathTotalRow, SiteRow, SiteTotalRow, StackRow};

@@ -122,6 +122,8 @@ enum Sharing {
 struct Temporary {
     row: CommId,
     members: Arc<Groups>,
+    /// Open windows on it, whose targets are translated by its members.
+    windows: u32,
 }
 
 struct Label {
@@ -257,6 +259,26 @@ impl RowSharing {
         self.state().row_of(id)
     }
 
+    /// The number of a communicator for the calls on a window that was made on it; valid until
+    /// [`Self::close_window`].
+    pub fn open_window(&self, id: CommId) -> Option<CommId> {
+        let mut state = self.state();
+        match state.temporary.get_mut(&id) {
+            Some(temporary) => {
+                temporary.windows += 1;
+                Some(id)
+            }
+            None => state.row_of(id),
+        }
+    }
+
+    /// A window was freed, for which [`Self::open_window`] has returned this number.
+    pub fn close_window(&self, id: CommId) {
+        if let Some(temporary) = self.state().temporary.get_mut(&id) {
+            temporary.windows = temporary.windows.saturating_sub(1);
+        }
+    }
+
     /// The key under which readers find the counts of `key`, which a thread uses for the first
     /// time: with the row's number for a temporary one, and with the world rank of an elided peer.
     /// `None` if these can no longer be resolved.
@@ -294,7 +316,7 @@ impl RowSharing {
         }
     }
 
-    /// As [`Self::lasting`] for a key with a peer, which `pack` makes.
+    /// As [`Self::lasting`], for a key that `pack` makes of a peer.
     fn lasting_peer(
         &self,
         world: &World,
@@ -514,7 +536,7 @@ impl State {
             id = id.next_temporary();
         }
         self.next_temporary = id.next_temporary();
-        self.temporary.insert(id, Temporary { row, members: new.members.clone() });
+        self.temporary.insert(id, Temporary { row, members: new.members.clone(), windows: 0 });
         id
     }
 
@@ -562,7 +584,11 @@ impl State {
             if self.freed.len() > MOST_FREED
                 && let Some(oldest) = self.freed.pop_front()
             {
-                self.temporary.remove(&oldest);
+                // One with a window is asked again when as many others have been freed.
+                match self.temporary.get(&oldest).is_some_and(|temporary| temporary.windows > 0) {
+                    true => self.freed.push_back(oldest),
+                    false => drop(self.temporary.remove(&oldest)),
+                }
             }
         }
         self.count(segment, row, &[(shared_row::FREED, 1)]);

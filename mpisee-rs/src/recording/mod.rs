@@ -34,6 +34,7 @@ use crate::storage::clock;
 use crate::storage::counters::{add, update};
 use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;
+use mpisee_profile::rows::Access;
 use mpisee_profile::segment::layout::{Slot, call, peer, target};
 use mpisee_profile::segment::{
     NotSeen, OneSidedKind, OperationAtSite, PeerKey, SlotKey, TargetKey, active_call, awaited,
@@ -448,16 +449,14 @@ impl Recorder {
     }
 
     /// Counts a one-sided operation on the memory of `rank`, a rank of the communicator.
-    pub fn accessed(&self, communicator: CommId, operation: Operation, rank: i32, bytes: u64) {
+    pub fn count_access(&self, communicator: CommId, access: Access, rank: i32, bytes: u64) {
         let Some(peer) = CommRank::from_mpi(rank) else { return };
-        let (kind, [number, sum]) = match operation {
-            Operation::Put | Operation::Rput => {
-                (OneSidedKind::PutsAndGets, [target::PUTS, target::PUT_BYTES])
+        let (kind, [number, sum]) = match access {
+            Access::Put => (OneSidedKind::PutsAndGets, [target::PUTS, target::PUT_BYTES]),
+            Access::Get => (OneSidedKind::PutsAndGets, [target::GETS, target::GET_BYTES]),
+            Access::Accumulate => {
+                (OneSidedKind::Accumulates, [target::ACCUMULATES, target::ACCUMULATE_BYTES])
             }
-            Operation::Get | Operation::Rget => {
-                (OneSidedKind::PutsAndGets, [target::GETS, target::GET_BYTES])
-            }
-            _ => (OneSidedKind::Accumulates, [target::ACCUMULATES, target::ACCUMULATE_BYTES]),
         };
         let key = TargetKey { peer: PeerKey { communicator, peer }, kind };
         self.change(key.pack(), |values| {

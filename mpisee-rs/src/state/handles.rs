@@ -16,13 +16,15 @@ pub struct Handles<H> {
     pub communicators: Table<CommId>,
     /// The reason that is counted for a call on an unknown handle.
     pub unknown: NotSeen,
+    /// True for windows: their operations name a process by its rank in the communicator.
+    pub has_targets: bool,
     handle: PhantomData<fn(H)>,
 }
 
 impl<H: FromFortran> Handles<H> {
     /// Calls on handles that are not in it are counted as `unknown`.
-    pub const fn new(unknown: NotSeen) -> Self {
-        Handles { communicators: Table::new(), unknown, handle: PhantomData }
+    const fn new(unknown: NotSeen, has_targets: bool) -> Self {
+        Handles { communicators: Table::new(), unknown, has_targets, handle: PhantomData }
     }
 
     /// Several threads call MPI at the same time.
@@ -47,9 +49,9 @@ impl<H: FromFortran> Handles<H> {
 }
 
 /// The windows that are open.
-pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow);
+pub static WINDOWS: Handles<Win> = Handles::new(NotSeen::UnknownWindow, true);
 /// The files that are open.
-pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile);
+pub static FILES: Handles<File> = Handles::new(NotSeen::UnknownFile, false);
 /// The communicators of probed messages. An entry stays until MPI reuses the handle: the one handle
 /// for all messages from `MPI_PROC_NULL` is received more than once, and counts on the communicator
 /// that returned it last.

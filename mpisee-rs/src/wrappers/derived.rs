@@ -31,10 +31,13 @@ impl<H: FromFortran> Handles<H> {
             |recorder, made| {
                 made.count_time(recorder);
                 if made.succeeded()
-                    && let Some(row) = ROWS.row_of(made.communicator)
+                    && let Some(id) = match self.has_targets {
+                        true => ROWS.open_window(made.communicator),
+                        false => ROWS.row_of(made.communicator),
+                    }
                 {
                     // SAFETY: the call succeeded, so it stored a handle.
-                    self.communicators.insert(abi::bits(unsafe { new.handle() }), row);
+                    self.communicators.insert(abi::bits(unsafe { new.handle() }), id);
                 }
             },
         )
@@ -66,11 +69,19 @@ impl<H: FromFortran> Handles<H> {
         if let Some(communicator) = communicator.filter(|_| code != constant::SUCCESS) {
             self.communicators.insert(key, communicator);
         }
-        let Some(call) = call else { return code };
-        call.record(|recorder| match communicator {
-            Some(communicator) => recorder.count_time(communicator, operation, ticks),
-            None if process::is_recording() => world::not_seen(self.unknown),
-            None => {}
+        let is_closed = self.has_targets && code == constant::SUCCESS;
+        let close = || communicator.filter(|_| is_closed).into_iter().for_each(|id| ROWS.close_window(id));
+        let Some(call) = call else {
+            world::guarded(close);
+            return code;
+        };
+        call.record(|recorder| {
+            match communicator {
+                Some(communicator) => recorder.count_time(communicator, operation, ticks),
+                None if process::is_recording() => world::not_seen(self.unknown),
+                None => {}
+            }
+            close();
         });
         code
     }

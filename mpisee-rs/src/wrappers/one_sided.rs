@@ -7,6 +7,7 @@ use crate::recording::{RecordedCall, Recorder, ReturnedCall, record_call};
 use crate::state::handles::WINDOWS;
 use crate::state::request::RequestKind;
 use mpisee_profile::Operation;
+use mpisee_profile::rows::Access;
 use std::ffi::c_int;
 
 /// `MPI_Win_create` and its like.
@@ -122,7 +123,7 @@ fn accumulated<C: CountArgument>(
 
 /// Counts the operation at its target, and returns its bytes; 0 if the call failed.
 #[inline]
-fn moved(
+fn count_at_target(
     recorder: &Recorder,
     made: &ReturnedCall,
     target: c_int,
@@ -132,7 +133,9 @@ fn moved(
         return 0;
     }
     let bytes = bytes(recorder);
-    recorder.accessed(made.communicator, made.operation, target, bytes);
+    if let Some(access) = Access::from_operation(made.operation) {
+        recorder.count_access(made.communicator, access, target, bytes);
+    }
     bytes
 }
 
@@ -150,7 +153,7 @@ fn count(
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
-            let bytes = moved(recorder, made, target, bytes);
+            let bytes = count_at_target(recorder, made, target, bytes);
             made.count(recorder, bytes, bytes);
         },
     )
@@ -174,7 +177,7 @@ unsafe fn start(
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
-            let bytes = moved(recorder, made, target, bytes);
+            let bytes = count_at_target(recorder, made, target, bytes);
             let sample = made.count(recorder, bytes, bytes);
             // SAFETY: a call that succeeded has stored it there.
             unsafe { made.add_request(request, RequestKind::Access, sample, bytes) };

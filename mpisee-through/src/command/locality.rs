@@ -31,8 +31,8 @@ EXAMPLES:
 ///
 /// % of P2P is the part of point-to-point bytes that stayed on a node. % of pairs is the part of
 /// the pairs of members that are on one node. Uniform traffic would have this part on nodes.
-/// One-sided is the volume of puts, gets and accumulations, followed by the part that stayed on a
-/// node.
+/// One-sided is the volume of puts, gets and accumulations. % of one-sided is the part of it that
+/// stayed on a node.
 /// Collective is the volume of collectives. Their routes depend on the algorithm and are not
 /// recorded.
 ///
@@ -71,14 +71,14 @@ const HEADS: [Head; 12] = [
     sheet::number("p2p_bytes", "P2P").or_none(),
     sheet::number("p2p_inside", "% of P2P"),
     sheet::number("one_sided_bytes", "One-sided").or_none(),
-    sheet::number("one_sided_inside", "% of it").or_none(),
+    sheet::number("one_sided_inside", "% of one-sided").or_none(),
     sheet::number("collective_bytes", "Collective").or_none(),
     sheet::fixed("fits_a_node", "FITS").or_none(),
     sheet::number("count", "COUNT"),
 ];
 /// The column that only families for programs have: tables have it in SIZE.
 const COUNT: Range<usize> = 11..12;
-/// The columns of one-sided operations, of which a run may have none.
+/// The columns of one-sided operations, which are left out if the run has none.
 const ONE_SIDED: Range<usize> = 7..9;
 
 /// Bytes of messages or of one-sided operations.
@@ -132,12 +132,12 @@ impl Fold<Peer<'static>> for Collector<'_> {
         let (Some(from), Some(to)) = (self.nodes.get(&row.rank), self.nodes.get(&row.peer)) else {
             return Ok(());
         };
-        let placed = |bytes| match from == to {
+        let by_node = |bytes| match from == to {
             true => Bytes { inside: bytes, across: 0 },
             false => Bytes { inside: 0, across: bytes },
         };
         let [there, back] = row.one_sided_bytes;
-        let sent = ByPeer { p2p: placed(row.sent_bytes), one_sided: placed(there.saturating_add(back)) };
+        let sent = ByPeer { p2p: by_node(row.sent_bytes), one_sided: by_node(there.saturating_add(back)) };
         match self.comms.get_mut(row.comm) {
             Some(sum) => sum.add(sent),
             None => {

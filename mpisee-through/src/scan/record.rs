@@ -130,6 +130,11 @@ pub struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
+    /// Returns whether the table has a column, by the column's number in the format.
+    pub fn has(&self, column: usize) -> bool {
+        self.columns.fields[column].is_some()
+    }
+
     /// The text in a column, by the column's number in the format; empty of a column that the table
     /// lacks.
     pub fn text(&self, column: usize) -> &'a [u8] {

@@ -114,7 +114,7 @@ impl Table for Peer<'static> {
         // The receivers' halves say the same again.
         record.number(5, "received_messages")?;
         record.number(6, "received_bytes")?;
-        let one_sided = |column, name| Ok(record.number_if_any(column, name)?.unwrap_or(0));
+        let one_sided = |column, name| if record.has(column) { record.number(column, name) } else { Ok(0) };
         let to_peer: [u64; 2] = [one_sided(8, "put_bytes")?, one_sided(12, "accumulate_bytes")?];
         Ok(Peer {
             comm: record.text(0),

@@ -540,6 +540,10 @@ struct Counts {
 
 impl Fold<Peer<'static>> for Counts {
     fn row(&mut self, row: &Peer<'_>) -> Result<(), BadField> {
+        // Other rows are of messages that were received, or of one-sided operations alone.
+        if row.sent_messages == 0 {
+            return Ok(());
+        }
         if let Some(comm) = self.comms.number(row.comm, "comm", |_| true)? {
             for end in [(comm, row.rank, false), (comm, row.peer, true)] {
                 *self.of.entry(end).or_default() += row.sent_messages;

@@ -291,7 +291,7 @@ fn the_first_differences_are_shown_and_the_rest_counted() {
     assert_eq!(found(ran.exits(1))[1..], ["… and 12 more; --all shows all."]);
 }
 
-/// Of polls not all are timed: their time is an estimate, which may exceed the wall time.
+/// Not all polls are timed: their time is an estimate, which may exceed the wall time.
 #[test]
 fn estimated_times_may_exceed_the_wall_time_by_their_error() {
     let with = |error_s| {
@@ -320,7 +320,7 @@ fn one_sided_bytes_without_a_target_differ() {
     with(611).run(&["check", "app.mpisee"]).exits(0);
     let profile = with(610);
     let ran = profile.run(&["check", "app.mpisee"]);
-    let expected = "traffic: on W, rank 1 has 611 bytes of puts in calls.csv, and 610 bytes in peers.csv.";
+    let expected = "traffic: on W, rank 1 has 611 bytes of puts in calls.csv, and 610 bytes by target.";
     assert_eq!(found(ran.exits(1)), [expected]);
 }
 

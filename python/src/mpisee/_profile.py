@@ -152,12 +152,12 @@ class Profile(Generic[Frame]):
 
     @property
     def peers(self) -> Frame:
-        """One row per communicator, rank and peer: messages and bytes each way."""
+        """One row per communicator, rank and peer: messages each way, and one-sided operations."""
         return self.table("peers")
 
     @property
     def outside(self) -> Frame:
-        """Messages to and from processes of other worlds."""
+        """Messages and one-sided operations with processes of other worlds."""
         return self.table("outside")
 
     @property

@@ -1,4 +1,4 @@
-// Who sends to whom: point-to-point messages, and collectives by what each operation means.
+// Who sends to whom: messages and one-sided operations, and collectives by what each operation means.
 
 import type { Pairs } from "../data";
 import * as format from "../format";
@@ -137,7 +137,7 @@ export function matrix(view: View): Figure | null {
 function empty(traffic: string): Node {
   const paragraph = document.createElement("p");
   paragraph.className = "missing";
-  paragraph.textContent = traffic === "messages" ? "No point-to-point messages here; collectives may have bytes." : "No bytes here of which the profile has who sends to whom.";
+  paragraph.textContent = traffic === "messages" ? "No messages or one-sided operations here; collectives may have bytes." : "No bytes here of which the profile has who sends to whom.";
   return paragraph;
 }
 

@@ -117,6 +117,16 @@ int main(int argc, char **argv) {
     MPI_Comm_dup(backward, &twin);
     on_window(twin, "W_s1.0_d1");
     on_window(backward, "W_s1.0");
+    /* Where all share a row, as of changing members, the window's is one of those, too. */
+    for (int turn = 2; turn <= 4; turn++) {
+        MPI_Comm shifted;
+        char name[32];
+        MPI_Comm_split(MPI_COMM_WORLD, 0, (rank + turn) % size, &shifted);
+        MPI_Comm_dup(shifted, &twin);
+        MPI_Comm_free(&shifted);
+        snprintf(name, sizeof name, "W_s%d.0_d1", turn);
+        on_window(twin, name);
+    }
     MPI_Finalize();
     return 0;
 }

@@ -222,9 +222,8 @@ struct Traffic {
 
 impl Join for Traffic {
     fn join(&mut self, other: Self) {
-        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
-        add(&mut self.pairs, other.pairs);
-        self.counts.iter_mut().zip(other.counts).for_each(|(sum, more)| add(sum, more));
+        self.pairs = self.pairs.saturating_add(other.pairs);
+        self.counts.add(other.counts);
     }
 }
 

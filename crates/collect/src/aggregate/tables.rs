@@ -5,8 +5,8 @@ use super::{ALL, Aggregate, Cell, CellKey, Comm, Region, Traffic};
 use crate::devices::DeviceTables;
 use mpisee_profile::comm_name::{is_of_changing_members, is_one_per_process};
 use mpisee_profile::rows::{
-    BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, PathTotalRow, Ranks,
-    RegionTotalRow, Seconds, SiteRow, SiteTotalRow, SpreadRow, StackRow, TotalRow, VariableTotalRow,
+    BinaryRow, CommRow, GpuTotalRow, Members, NodeRow, OffsetRow, OutsideTotalRow, PathTotalRow, PeerCounts,
+    Ranks, RegionTotalRow, Seconds, SiteRow, SiteTotalRow, SpreadRow, StackRow, TotalRow, VariableTotalRow,
 };
 use mpisee_profile::segment::key::class_bounds;
 use mpisee_profile::{Operation, RankSet};
@@ -184,7 +184,7 @@ impl Aggregate {
     fn offset_rows(&self, names: &[String]) -> Vec<OffsetRow> {
         let rows = self.offsets.iter().map(|&((comm, offset_min, offset_max), traffic)| {
             let Traffic { pairs, counts } = traffic;
-            let [
+            let PeerCounts {
                 sent_messages,
                 sent_bytes,
                 received_messages,
@@ -195,7 +195,7 @@ impl Aggregate {
                 get_bytes,
                 accumulates,
                 accumulate_bytes,
-            ] = counts;
+            } = counts;
             let comm = name_of(names, comm);
             OffsetRow {
                 comm,
@@ -220,7 +220,7 @@ impl Aggregate {
     fn outside_rows(&self, names: &[String]) -> Vec<OutsideTotalRow> {
         let rows = self.outside.iter().map(|&(comm, traffic)| {
             let Traffic { pairs, counts } = traffic;
-            let [
+            let PeerCounts {
                 sent_messages,
                 sent_bytes,
                 received_messages,
@@ -231,7 +231,7 @@ impl Aggregate {
                 get_bytes,
                 accumulates,
                 accumulate_bytes,
-            ] = counts;
+            } = counts;
             let comm = name_of(names, comm);
             OutsideTotalRow {
                 comm,

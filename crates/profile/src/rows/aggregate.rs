@@ -350,7 +350,8 @@ pub struct OffsetRow {
     #[serde(default)]
     pub get_bytes: u64,
     /// Accumulations of the ranks in the memory of their peers: `MPI_Accumulate`,
-    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap` and those with a request.
+    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap`, and their variants with a
+    /// request.
     #[serde(default)]
     pub accumulates: u64,
     /// Bytes of `accumulates`.
@@ -364,7 +365,7 @@ impl Row for OffsetRow {
 }
 
 /// `outside-totals.csv`: messages and one-sided operations with processes of other worlds, over
-/// ranks. A profile without them has no such file.
+/// ranks. A profile without such rows has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideTotalRow {
     /// The communicator or family.
@@ -392,7 +393,8 @@ pub struct OutsideTotalRow {
     #[serde(default)]
     pub get_bytes: u64,
     /// Accumulations of the ranks in the memory of processes of other worlds: `MPI_Accumulate`,
-    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap` and those with a request.
+    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap`, and their variants with a
+    /// request.
     #[serde(default)]
     pub accumulates: u64,
     /// Bytes of `accumulates`.

@@ -1,15 +1,78 @@
 //! Tables of who communicates with whom.
 
 use super::{OffsetRow, OutsideTotalRow, Row};
-use crate::CommRank;
+use crate::{CommRank, Operation};
 use mpisee_profile_derive::Columns;
 use serde::{Deserialize, Serialize};
 
-/// Messages and bytes sent, messages and bytes received, then puts, gets and accumulations, each
-/// with its bytes.
-pub type PeerCounts = [u64; 10];
+/// The numbers in a row with a peer; the fields are those of [`PeerRow`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "they are described where the columns are")]
+pub struct PeerCounts {
+    pub sent_messages: u64,
+    pub sent_bytes: u64,
+    pub received_messages: u64,
+    pub received_bytes: u64,
+    pub puts: u64,
+    pub put_bytes: u64,
+    pub gets: u64,
+    pub get_bytes: u64,
+    pub accumulates: u64,
+    pub accumulate_bytes: u64,
+}
 
-/// Columns that profiles before 0.9 lack.
+impl PeerCounts {
+    /// Adds those of another row.
+    pub fn add(&mut self, other: PeerCounts) {
+        let add = |sum: &mut u64, more: u64| *sum = sum.saturating_add(more);
+        add(&mut self.sent_messages, other.sent_messages);
+        add(&mut self.sent_bytes, other.sent_bytes);
+        add(&mut self.received_messages, other.received_messages);
+        add(&mut self.received_bytes, other.received_bytes);
+        add(&mut self.puts, other.puts);
+        add(&mut self.put_bytes, other.put_bytes);
+        add(&mut self.gets, other.gets);
+        add(&mut self.get_bytes, other.get_bytes);
+        add(&mut self.accumulates, other.accumulates);
+        add(&mut self.accumulate_bytes, other.accumulate_bytes);
+    }
+
+    /// Bytes of one-sided operations that went to the peer.
+    pub fn one_sided_bytes_to_peer(&self) -> u64 {
+        self.put_bytes.saturating_add(self.accumulate_bytes)
+    }
+}
+
+/// How a one-sided operation accesses the memory of its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// It writes: `MPI_Put`, `MPI_Rput`.
+    Put,
+    /// It reads: `MPI_Get`, `MPI_Rget`.
+    Get,
+    /// It combines: `MPI_Accumulate`, `MPI_Get_accumulate`, `MPI_Fetch_and_op`,
+    /// `MPI_Compare_and_swap`, `MPI_Raccumulate`, `MPI_Rget_accumulate`.
+    Accumulate,
+}
+
+impl Access {
+    /// The access of an operation of MPI that has a target.
+    pub fn from_operation(operation: Operation) -> Option<Access> {
+        match operation {
+            Operation::Put | Operation::Rput => Some(Access::Put),
+            Operation::Get | Operation::Rget => Some(Access::Get),
+            Operation::Accumulate
+            | Operation::GetAccumulate
+            | Operation::FetchAndOp
+            | Operation::CompareAndSwap
+            | Operation::Raccumulate
+            | Operation::RgetAccumulate => Some(Access::Accumulate),
+            _ => None,
+        }
+    }
+}
+
+/// Columns that older profiles lack.
 pub const ONE_SIDED: &[&str] = &["puts", "put_bytes", "gets", "get_bytes", "accumulates", "accumulate_bytes"];
 
 /// `peers.csv`: one row per communicator, rank and peer, with messages and one-sided operations.
@@ -42,7 +105,7 @@ pub struct PeerRow {
     #[serde(default)]
     pub get_bytes: u64,
     /// Accumulations of `rank` in the memory of `peer`: `MPI_Accumulate`, `MPI_Get_accumulate`,
-    /// `MPI_Fetch_and_op`, `MPI_Compare_and_swap` and those with a request.
+    /// `MPI_Fetch_and_op`, `MPI_Compare_and_swap`, and their variants with a request.
     #[serde(default)]
     pub accumulates: u64,
     /// Bytes of `accumulates`.
@@ -55,8 +118,8 @@ impl Row for PeerRow {
     const OPTIONAL: &'static [&'static str] = ONE_SIDED;
 }
 
-/// `outside.csv`: one row per communicator, rank and process of another world, as in `peers.csv`. A
-/// profile without such messages and one-sided operations has no such file.
+/// `outside.csv`: one row per communicator, rank and process of another world, with messages and
+/// one-sided operations. A profile without such rows has no such file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Columns)]
 pub struct OutsideRow {
     /// The communicator.
@@ -87,7 +150,8 @@ pub struct OutsideRow {
     #[serde(default)]
     pub get_bytes: u64,
     /// Accumulations of `rank` in the memory of the other process: `MPI_Accumulate`,
-    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap` and those with a request.
+    /// `MPI_Get_accumulate`, `MPI_Fetch_and_op`, `MPI_Compare_and_swap`, and their variants with a
+    /// request.
     #[serde(default)]
     pub accumulates: u64,
     /// Bytes of `accumulates`.
@@ -134,20 +198,20 @@ impl Row for NcclPeerRow {
 macro_rules! with_counts {
     ($($row:ty),+) => {$(
         impl $row {
-            /// Its numbers, in the order of the columns.
+            /// Its numbers.
             pub fn counts(&self) -> PeerCounts {
-                [
-                    self.sent_messages,
-                    self.sent_bytes,
-                    self.received_messages,
-                    self.received_bytes,
-                    self.puts,
-                    self.put_bytes,
-                    self.gets,
-                    self.get_bytes,
-                    self.accumulates,
-                    self.accumulate_bytes,
-                ]
+                PeerCounts {
+                    sent_messages: self.sent_messages,
+                    sent_bytes: self.sent_bytes,
+                    received_messages: self.received_messages,
+                    received_bytes: self.received_bytes,
+                    puts: self.puts,
+                    put_bytes: self.put_bytes,
+                    gets: self.gets,
+                    get_bytes: self.get_bytes,
+                    accumulates: self.accumulates,
+                    accumulate_bytes: self.accumulate_bytes,
+                }
             }
         }
     )+};

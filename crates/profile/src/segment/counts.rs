@@ -77,7 +77,7 @@ impl CountLimits {
                 Meaning::Path(_) => (&[path::TICKS], &[path::CALLS]),
                 // Threads that call no MPI are in regions as well.
                 Meaning::Region(_) => (&[], &[region::ENTRIES, region::TICKS]),
-                // The values of both are numbers and bytes.
+                // Both hold only counts and bytes.
                 Meaning::Peer(_) | Meaning::Target(_) => (
                     &[],
                     &[peer::SENT_MESSAGES, peer::SENT_BYTES, peer::RECEIVED_MESSAGES, peer::RECEIVED_BYTES],

@@ -141,9 +141,9 @@ pub struct PeerKey {
 /// The one-sided operations that share a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OneSidedKind {
-    /// `MPI_Put`, `MPI_Get` and their like.
+    /// See [`crate::rows::Access::Put`] and [`crate::rows::Access::Get`].
     PutsAndGets = 1,
-    /// `MPI_Accumulate` and its like.
+    /// See [`crate::rows::Access::Accumulate`].
     Accumulates = 2,
 }
 

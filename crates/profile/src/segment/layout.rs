@@ -307,8 +307,8 @@ pub mod peer {
     pub const WORLD_RANK_PLUS_1: usize = 4;
 }
 
-/// Values of a slot that counts one-sided operations on the memory of a target. The world rank is
-/// where a slot of messages has it.
+/// Values of a slot that counts one-sided operations on the memory of a target;
+/// [`peer::WORLD_RANK_PLUS_1`] has the same place.
 pub mod target {
     /// Puts.
     pub const PUTS: usize = 0;
@@ -318,7 +318,7 @@ pub mod target {
     pub const GETS: usize = 2;
     /// Bytes of gets.
     pub const GET_BYTES: usize = 3;
-    /// In a slot of its own: accumulations.
+    /// Accumulations, in a slot of kind [`super::key::OneSidedKind::Accumulates`].
     pub const ACCUMULATES: usize = 0;
     /// Bytes of accumulations.
     pub const ACCUMULATE_BYTES: usize = 1;

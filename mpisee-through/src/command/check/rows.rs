@@ -93,7 +93,9 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
         targets.target(&row.comm, row.rank, row.counts());
     }
-    targets.finish(explanation::of_traffic(run), findings);
+    if profile.has_column::<PeerRow>("puts") {
+        targets.finish(explanation::of_traffic(run), findings);
+    }
     let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
     let is_there = |rank| present.contains(&rank);
     devices::check(profile, ranks, incomplete, findings)?;

@@ -2,71 +2,70 @@
 
 use super::findings::{Check, Findings};
 use crate::units::{count, natural_order};
-use mpisee_profile::rows::{CallRow, PeerCounts};
-use mpisee_profile::{Operation, OperationKind};
-use std::collections::HashMap;
+use mpisee_profile::Operation;
+use mpisee_profile::rows::{Access, CallRow, PeerCounts};
+use std::collections::{BTreeMap, HashMap};
 
-/// Columns of bytes in [`PeerCounts`], and their names.
-const KINDS: [(usize, &str); 3] = [(5, "puts"), (7, "gets"), (9, "accumulates")];
+/// The columns of operations, in the order of [`Sums`].
+const KINDS: [&str; 3] = ["puts", "gets", "accumulates"];
 
-/// Adds up one-sided operations, to be compared at their end.
+/// For each kind, bytes of calls, and at targets.
+type Sums = [[u64; 2]; 3];
+
+/// Sums up one-sided bytes by communicator and rank, for a comparison in [`TargetCheck::finish`].
 #[derive(Debug, Default)]
 pub struct TargetCheck {
-    /// By communicator and rank, for each kind: bytes of calls, and at targets.
-    sums: HashMap<(String, u32), [[u64; 2]; 3]>,
-    /// False of a profile from before targets were counted.
-    has_targets: bool,
+    sums: HashMap<String, BTreeMap<u32, Sums>>,
 }
 
 impl TargetCheck {
     /// Adds calls.
     pub fn call(&mut self, row: &CallRow) {
-        let operation = Operation::from_name(&row.call)
-            .filter(|operation| operation.kind() == OperationKind::OneSided && !operation.is_nccl());
-        let kind = match operation {
-            _ if row.bytes == 0 => return,
-            Some(Operation::Put | Operation::Rput) => 0,
-            Some(Operation::Get | Operation::Rget) => 1,
-            Some(_) => 2,
+        let kind = match Operation::from_name(&row.call).and_then(Access::from_operation) {
+            Some(Access::Put) => 0,
+            Some(Access::Get) => 1,
+            Some(Access::Accumulate) => 2,
             None => return,
         };
-        self.add(&row.comm, row.rank, kind, 0, row.bytes);
+        if row.bytes > 0 {
+            self.add(&row.comm, row.rank, kind, 0, row.bytes);
+        }
     }
 
     /// Adds operations on the memory of one target.
     pub fn target(&mut self, comm: &str, rank: u32, counts: PeerCounts) {
-        for (kind, (column, _)) in
-            KINDS.into_iter().enumerate().filter(|(_, (column, _))| counts[*column] > 0)
+        for (kind, bytes) in
+            [counts.put_bytes, counts.get_bytes, counts.accumulate_bytes].into_iter().enumerate()
         {
-            self.has_targets = true;
-            self.add(comm, rank, kind, 1, counts[column]);
+            if bytes > 0 {
+                self.add(comm, rank, kind, 1, bytes);
+            }
         }
     }
 
     fn add(&mut self, comm: &str, rank: u32, kind: usize, side: usize, bytes: u64) {
-        let sums = match self.sums.get_mut(&(comm.to_owned(), rank)) {
-            Some(sums) => sums,
-            None => self.sums.entry((comm.to_owned(), rank)).or_default(),
-        };
-        let sum = &mut sums[kind][side];
+        if !self.sums.contains_key(comm) {
+            self.sums.insert(comm.to_owned(), BTreeMap::new());
+        }
+        let ranks = self.sums.get_mut(comm).expect("it was inserted");
+        let sum = &mut ranks.entry(rank).or_default()[kind][side];
         *sum = sum.saturating_add(bytes);
     }
 
     /// Reports what differs, when all rows are added.
     pub fn finish(self, explained_by: Option<&'static str>, findings: &mut Findings) {
-        if !self.has_targets {
-            return;
-        }
-        let mut all: Vec<_> = self.sums.into_iter().collect();
-        all.sort_by(|((left, one), _), ((right, other), _)| natural_order(left, right).then(one.cmp(other)));
-        for ((comm, rank), sums) in all {
-            for ((_, kind), [called, at_targets]) in KINDS.into_iter().zip(sums) {
+        let mut comms: Vec<_> = self.sums.into_iter().collect();
+        comms.sort_by(|(left, _), (right, _)| natural_order(left, right));
+        let ranks =
+            comms.iter().flat_map(|(comm, ranks)| ranks.iter().map(move |(rank, sums)| (comm, rank, sums)));
+        for (comm, rank, sums) in ranks {
+            for (kind, [called, at_targets]) in KINDS.into_iter().zip(sums) {
                 if called != at_targets {
                     findings.differs_unless(explained_by, Check::Traffic, || {
                         format!(
-                            "on {comm}, rank {rank} has {} of {kind} in calls.csv, and {} in peers.csv",
-                            count(called, "byte"),
-                            count(at_targets, "byte")
+                            "on {comm}, rank {rank} has {} of {kind} in calls.csv, and {} by target",
+                            count(*called, "byte"),
+                            count(*at_targets, "byte")
                         )
                     });
                 }

@@ -31,7 +31,7 @@ pub fn may_overlap(run: &RunInfo) -> bool {
 #[derive(Debug, Default)]
 pub struct Times {
     pub sum_s: f64,
-    /// Of rows in which not all calls were timed, half of the 95 % intervals.
+    /// Half of the 95 % intervals of rows in which not all calls were timed.
     error_s: f64,
     rows: u64,
 }
@@ -43,7 +43,8 @@ impl Times {
         self.rows += 1;
     }
 
-    /// The most by which the sum exceeds the true one but for one case in 10,000.
+    /// The most by which the sum may exceed the true one: twice the half intervals, since one in 20
+    /// times lies outside of its interval.
     fn most_above_s(&self) -> f64 {
         self.tolerance_s() + 2.0 * self.error_s
     }

@@ -178,20 +178,22 @@ fn rank_node(rank: u32, row: Option<&RankRow>, [sent, received]: [u64; 2]) -> No
     Node { id: rank.to_string(), label, share, attributes }
 }
 
-/// Messages and bytes by sender and receiver: as the sender counted them, or where it has no row in
-/// `ranks.csv` the receiver.
+/// Messages, and bytes with those of one-sided operations, by sender and receiver: as the sender
+/// counted them, or where it has no row in `ranks.csv` the receiver.
 fn pairs(view: &ProfileView, ranks: &[RankRow]) -> Result<BTreeMap<(u32, u32), [u64; 2]>> {
     let present: HashSet<u32> = ranks.iter().map(|row| row.rank).collect();
     let mut pairs: BTreeMap<(u32, u32), [u64; 2]> = BTreeMap::new();
     let mut add = |from: u32, to: u32, more: [u64; 2]| {
-        if more[0] > 0 {
+        if more != [0, 0] {
             let sums = pairs.entry((from, to)).or_default();
             sums.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
         }
     };
     for row in view.profile().rows_if_any::<PeerRow>()? {
         let row = row?;
-        add(row.rank, row.peer, [row.sent_messages, row.sent_bytes]);
+        let there = row.counts().one_sided_bytes_to_peer();
+        add(row.rank, row.peer, [row.sent_messages, row.sent_bytes.saturating_add(there)]);
+        add(row.peer, row.rank, [0, row.get_bytes]);
         if !present.contains(&row.peer) {
             add(row.peer, row.rank, [row.received_messages, row.received_bytes]);
         }

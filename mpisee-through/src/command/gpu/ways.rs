@@ -150,7 +150,7 @@ impl Ways {
             (self.of_several, "messages", "their ranks use several GPUs"),
             (self.of_unknown, "messages", "no GPU of a rank is known"),
             (self.of_absent, "messages", "the profile does not have who received them"),
-            (one_sided, "one-sided operations", "the memory of windows is not known"),
+            (one_sided, "one-sided operations", "the GPU of a window is not known"),
             (collective, "collectives", "who sends to whom in them is not known"),
         ];
         let sentence = |(bytes, of, why): (u64, &str, &str)| {
@@ -330,7 +330,7 @@ mod tests {
         let mut ways = Ways { is_of_gpus: true, ..Ways::default() };
         assert_eq!(ways.notes(WithoutPeers::default()), [""; 0]);
         let without_peers = WithoutPeers { collective: 53, one_sided: 59 };
-        let of_one_sided = "59 B of one-sided operations are not shown between GPUs, since the memory of windows is not known.";
+        let of_one_sided = "59 B of one-sided operations are not shown between GPUs, since the GPU of a window is not known.";
         let of_collectives =
             "53 B of collectives are not shown between GPUs, since who sends to whom in them is not known.";
         assert_eq!(ways.notes(without_peers), [of_one_sided, of_collectives]);

@@ -23,14 +23,14 @@ pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: 
             axis.name(from),
             axis.name(to),
             count(traffic.messages, "message"),
-            count(traffic.bytes, "byte")
+            amounts(traffic, |bytes| count(bytes, "byte"))
         ),
     };
     let panel = Panel {
         title: format!(
             "{}, {}. {}",
             count(all.messages, "message"),
-            human_bytes(all.bytes),
+            amounts(all, human_bytes),
             // What an option of the command adds is no part of a picture.
             beside.trim_end().split(';').next().unwrap_or_default()
         )
@@ -41,7 +41,18 @@ pub fn picture(program: &str, axis: &Axis, pairs: &[((u32, u32), Traffic)], of: 
         fields: pairs.iter().map(field).collect(),
         row_height: None,
     };
-    let kind = if all.collective_bytes > 0 { "point-to-point and collective" } else { "point-to-point" };
-    let title = format!("{program}: who sends to whom, {kind} {} between {}", of.unit(), axis.what());
+    let mut kinds = vec!["point-to-point"];
+    kinds.extend((of == Of::Bytes && all.one_sided_bytes > 0).then_some("one-sided"));
+    kinds.extend((all.collective_bytes > 0).then_some("collective"));
+    let kinds = kinds.join(" and ");
+    let title = format!("{program}: who sends to whom, {kinds} {} between {}", of.unit(), axis.what());
     picture::drawn(&title, &[panel], of.unit())
+}
+
+/// Bytes, with the part of one-sided operations if there are any.
+fn amounts(traffic: Traffic, text: impl Fn(u64) -> String) -> String {
+    match traffic.one_sided_bytes {
+        0 => text(traffic.bytes),
+        one_sided => format!("{}, {} of them one-sided", text(traffic.bytes), text(one_sided)),
+    }
 }

@@ -22,6 +22,7 @@ use crate::view::ProfileView;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use collective::{LeftOut, Recorded};
+use mpisee_profile::rows::{OffsetRow, PeerRow};
 use mpisee_profile::run::Lacking;
 use mpisee_profile::{Operation, OperationKind, ProfileError};
 use std::path::PathBuf;
@@ -38,9 +39,10 @@ EXAMPLES:
 
 /// Who sends to whom: a grid, and the busiest pairs
 ///
-/// The matrix has point-to-point messages and one-sided operations. A get sends from its target. A
-/// line has the bytes of collectives, and --collectives adds them by the meaning of each operation,
-/// not by the algorithm. See docs/explanation/bytes-and-times.md for the table.
+/// The matrix has point-to-point messages and one-sided operations. The bytes of a get go
+/// from the target to the origin. A line has the bytes of collectives, and --collectives adds them
+/// by the meaning of each operation, not by the algorithm. See docs/explanation/bytes-and-times.md
+/// for the table.
 ///
 /// The axes are ranks of --ranks that are members of the chosen communicators. Only traffic between
 /// them counts. If the grid cannot show all ranks, each field is a block of ranks. Profiles with
@@ -114,11 +116,13 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         (None, None, _) => u32::MAX,
     };
     let axis = Axis::new(view.processes(), &args.filter, args.by == By::Node, most);
-    let (mut pairs, has_targets, mut cut_off) = by_peer(args, view, &axis)?;
+    let (mut pairs, mut cut_off) = by_peer(args, view, &axis)?;
     let beside = match args.collectives {
-        true => add_collectives(args, view, &axis, has_targets, &mut pairs)?,
-        false => Beside::from_view(args, view, has_targets, pairs.values().map(|traffic| traffic.bytes))?,
+        true => add_collectives(args, view, &axis, &mut pairs)?,
+        false => Beside::from_view(args, view, pairs.values().map(|traffic| traffic.bytes))?,
     };
+    pairs.retain(|_, traffic| args.of == Of::Bytes || traffic.messages > 0);
+    let has_one_sided = pairs.values().any(|traffic| traffic.one_sided_bytes > 0);
     cut_off = cut_off.or(beside.cut_off);
     let (beside, left_out) = (beside.sentence, beside.bytes);
     let mut sorted: Vec<((u32, u32), Traffic)> = pairs.into_iter().collect();
@@ -133,10 +137,10 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let part = |traffic: &Traffic| share(traffic.amount(args.of), all.amount(args.of));
     let mut rows = sorted
         .iter()
-        .map(|(ends, traffic)| row(args, has_targets, &axis, *ends, *traffic, part(traffic)))
+        .map(|(ends, traffic)| row(args, has_one_sided, &axis, *ends, *traffic, part(traffic)))
         .collect();
     let closing = args.shown.cut(&args.output, &mut rows, NOTHING);
-    let sheet = Sheet { name: "pairs", heads: heads(args, has_targets, &axis), rows };
+    let sheet = Sheet { name: "pairs", heads: heads(args, has_one_sided, &axis), rows };
     let mut answer = Answer::new(view.profile(), sheet, cut_off);
     answer.lead = match sorted.is_empty() {
         true => beside,
@@ -146,7 +150,7 @@ fn by_pair(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
         }
     };
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
-    if has_targets {
+    if has_one_sided {
         answer.values.push(("one_sided_bytes", Value::Bytes(all.one_sided_bytes)));
     }
     answer.values.push(("collective_bytes", Value::Bytes(all.collective_bytes)));
@@ -174,26 +178,23 @@ fn need_something(of: Of, all: Traffic, beside: &str) -> Result<()> {
                 format!("the {messages} messages have")
             }
         ),
+        (Of::Messages, _, 0) => {
+            bail!("there is nothing to draw: no messages; --of bytes draws one-sided operations")
+        }
         _ => Ok(()),
     }
 }
 
-/// Messages and one-sided operations between fields of the axis, whether the profile has targets of
-/// the latter, and the error that ended reading.
-fn by_peer(
-    args: &MatrixArgs,
-    view: &ProfileView,
-    axis: &Axis,
-) -> Result<(Pairs, bool, Option<ProfileError>)> {
+/// Messages and one-sided operations between fields of the axis, and the error that ended reading.
+fn by_peer(args: &MatrixArgs, view: &ProfileView, axis: &Axis) -> Result<(Pairs, Option<ProfileError>)> {
     let takes = |comm: &str| view.processes().takes_comm(&args.filter, comm);
     let make = || Collector::new(axis, &takes);
     let scanned = scan::scan::<Peer, Collector<'_>>(view.profile(), make)?;
-    let has_targets = scanned.folds.iter().any(|fold| fold.has_targets);
     let mut pairs = Pairs::new();
     for (ends, traffic) in scanned.folds.into_iter().flat_map(|fold| fold.pairs) {
         pairs.entry(ends).or_default().add(traffic);
     }
-    Ok((pairs, has_targets, scanned.cut_off))
+    Ok((pairs, scanned.cut_off))
 }
 
 /// Returns whether the operation is a collective one of MPI.
@@ -201,9 +202,10 @@ pub fn is_mpi_collective(call: &str) -> bool {
     Operation::from_name(call).is_some_and(|call| call.kind() == OperationKind::Collective && !call.is_nccl())
 }
 
-/// The note on one-sided operations of MPI whose targets the profile does not have.
-fn on_one_sided<'c>(has_targets: bool, calls: impl Iterator<Item = (&'c str, u64)>) -> String {
-    if has_targets {
+/// The note on one-sided operations of MPI, of a profile that does not have their targets.
+fn on_one_sided<'c>(view: &ProfileView, calls: impl Iterator<Item = (&'c str, u64)>) -> String {
+    let profile = view.profile();
+    if profile.has_column::<PeerRow>("puts") || profile.has_column::<OffsetRow>("puts") {
         return String::new();
     }
     let is_one_sided = |call: &str| {
@@ -232,19 +234,14 @@ struct Beside {
 
 impl Beside {
     /// All collectives, beside a matrix of messages and one-sided operations with these bytes.
-    fn from_view(
-        args: &MatrixArgs,
-        view: &ProfileView,
-        has_targets: bool,
-        shown: impl Iterator<Item = u64>,
-    ) -> Result<Self> {
+    fn from_view(args: &MatrixArgs, view: &ProfileView, shown: impl Iterator<Item = u64>) -> Result<Self> {
         let by = GroupBy { call: true, without_times: true, ..GroupBy::default() };
         let groups = view.group(&CallFilter::from_comms(args.filter.clone()), by)?;
         let collective = groups.cells.iter().filter(|(key, _)| is_mpi_collective(groups.call(key)));
         let bytes = collective.map(|(_, cell)| cell.bytes).fold(0, u64::saturating_add);
         let both = shown.fold(bytes, u64::saturating_add);
         let one_sided =
-            on_one_sided(has_targets, groups.cells.iter().map(|(key, cell)| (groups.call(key), cell.bytes)));
+            on_one_sided(view, groups.cells.iter().map(|(key, cell)| (groups.call(key), cell.bytes)));
         let sentence = match bytes {
             0 => one_sided,
             _ => format!(
@@ -271,13 +268,7 @@ impl Beside {
 }
 
 /// Adds the bytes of collectives, and returns those that have no place.
-fn add_collectives(
-    args: &MatrixArgs,
-    view: &ProfileView,
-    axis: &Axis,
-    has_targets: bool,
-    pairs: &mut Pairs,
-) -> Result<Beside> {
+fn add_collectives(args: &MatrixArgs, view: &ProfileView, axis: &Axis, pairs: &mut Pairs) -> Result<Beside> {
     let comms = &view.processes().comms;
     let by = GroupBy { comm: true, call: true, rank: true, ..GroupBy::default() };
     // Of all ranks, since those of the axis may be the partners of others.
@@ -305,11 +296,11 @@ fn add_collectives(
     );
     let calls =
         groups.cells.iter().filter(|(key, _)| view.processes().takes_comm(&args.filter, groups.comm(key)));
-    let one_sided = on_one_sided(has_targets, calls.map(|(key, cell)| (groups.call(key), cell.bytes)));
+    let one_sided = on_one_sided(view, calls.map(|(key, cell)| (groups.call(key), cell.bytes)));
     Ok(Beside::without_place(&left_out, &one_sided, cut_off))
 }
 
-fn heads(args: &MatrixArgs, has_targets: bool, axis: &Axis) -> Vec<Head> {
+fn heads(args: &MatrixArgs, has_one_sided: bool, axis: &Axis) -> Vec<Head> {
     let end = if axis.is_by_name() { sheet::fixed } else { sheet::number };
     let mut heads = vec![
         end("from", "FROM"),
@@ -318,7 +309,7 @@ fn heads(args: &MatrixArgs, has_targets: bool, axis: &Axis) -> Vec<Head> {
         sheet::number("bytes", "BYTES"),
         sheet::number("share", args.of.share()),
     ];
-    if has_targets {
+    if has_one_sided {
         heads.insert(4, sheet::number("one_sided_bytes", "ONE-SIDED").or_none());
     }
     if args.collectives {
@@ -329,7 +320,7 @@ fn heads(args: &MatrixArgs, has_targets: bool, axis: &Axis) -> Vec<Head> {
 
 fn row(
     args: &MatrixArgs,
-    has_targets: bool,
+    has_one_sided: bool,
     axis: &Axis,
     (from, to): (u32, u32),
     traffic: Traffic,
@@ -342,7 +333,7 @@ fn row(
         Value::Bytes(traffic.bytes),
         Value::Share(share),
     ];
-    if has_targets {
+    if has_one_sided {
         row.insert(4, Value::Bytes(traffic.one_sided_bytes));
     }
     if args.collectives {

@@ -10,7 +10,7 @@ use anyhow::Result;
 use mpisee_profile::rows::OffsetRow;
 use std::collections::BTreeMap;
 
-fn heads(of: Of, has_targets: bool) -> Vec<Head> {
+fn heads(of: Of, has_one_sided: bool) -> Vec<Head> {
     let mut heads = vec![
         sheet::number("offset_min", "FROM OFFSET"),
         sheet::number("offset_max", "TO"),
@@ -19,7 +19,7 @@ fn heads(of: Of, has_targets: bool) -> Vec<Head> {
         sheet::number("bytes", "BYTES"),
         sheet::number("share", of.share()),
     ];
-    if has_targets {
+    if has_one_sided {
         heads.insert(5, sheet::number("one_sided_bytes", "ONE-SIDED").or_none());
     }
     heads
@@ -36,30 +36,38 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     if args.filter.names_ranks() {
         return Err(view.unanswerable("single ranks apart").into());
     }
-    let mut has_targets = false;
-    let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
+    // By communicator: gets send over the opposite offset, perhaps between pairs that have a row
+    // there.
+    let mut by_comm: BTreeMap<(String, i64, i64), (u64, Traffic)> = BTreeMap::new();
     for row in view.profile().rows::<OffsetRow>()? {
         let row = row?;
-        let there = row.put_bytes.saturating_add(row.accumulate_bytes);
-        has_targets |= there > 0 || row.get_bytes > 0;
+        let there = row.counts().one_sided_bytes_to_peer();
         if !view.processes().takes_comm(&args.filter, &row.comm) {
             continue;
         }
-        let mut add = |offsets, traffic| {
-            let (pairs, sum) = sums.entry(offsets).or_default();
-            *pairs = pairs.saturating_add(row.pairs);
+        let mut add = |first, last, traffic| {
+            let (pairs, sum) = by_comm.entry((row.comm.clone(), first, last)).or_default();
+            *pairs = row.pairs.max(*pairs);
             sum.add(traffic);
         };
         if row.sent_messages > 0 || there > 0 {
             let mut sent = Traffic::from_messages(row.sent_messages, row.sent_bytes);
             sent.add(Traffic::from_one_sided(there));
-            add((row.offset_min, row.offset_max), sent);
+            add(row.offset_min, row.offset_max, sent);
         }
         if row.get_bytes > 0 {
-            let opposite = (row.offset_max.saturating_neg(), row.offset_min.saturating_neg());
-            add(opposite, Traffic::from_one_sided(row.get_bytes));
+            let (first, last) = (row.offset_max.saturating_neg(), row.offset_min.saturating_neg());
+            add(first, last, Traffic::from_one_sided(row.get_bytes));
         }
     }
+    let mut sums: BTreeMap<(i64, i64), (u64, Traffic)> = BTreeMap::new();
+    for ((_, first, last), (more, traffic)) in by_comm {
+        let (pairs, sum) = sums.entry((first, last)).or_default();
+        *pairs = pairs.saturating_add(more);
+        sum.add(traffic);
+    }
+    sums.retain(|_, (_, sum)| args.of == Of::Bytes || sum.messages > 0);
+    let has_one_sided = sums.values().any(|(_, sum)| sum.one_sided_bytes > 0);
     let mut all = Traffic::default();
     sums.values().for_each(|(_, sum)| all.add(*sum));
     let mut sorted: Vec<((i64, i64), (u64, Traffic))> = sums.into_iter().collect();
@@ -75,7 +83,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
                 Value::Bytes(sum.bytes),
                 Value::Share(super::share(sum.amount(args.of), all.amount(args.of))),
             ];
-            if has_targets {
+            if has_one_sided {
                 row.insert(5, Value::Bytes(sum.one_sided_bytes));
             }
             row
@@ -84,7 +92,7 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
     let closing = args.shown.cut(&args.output, &mut rows, "No messages.");
     let mut answer = Answer::new(
         view.profile(),
-        Sheet { name: "offsets", heads: heads(args.of, has_targets), rows },
+        Sheet { name: "offsets", heads: heads(args.of, has_one_sided), rows },
         None,
     );
     if !sorted.is_empty() {
@@ -99,10 +107,10 @@ pub fn run(args: &MatrixArgs, view: &ProfileView) -> Result<Outcome> {
             }
         );
     }
-    let beside = Beside::from_view(args, view, has_targets, std::iter::once(all.bytes))?;
+    let beside = Beside::from_view(args, view, std::iter::once(all.bytes))?;
     answer.lead += &beside.sentence;
     answer.values = vec![("messages", Value::Count(all.messages)), ("bytes", Value::Bytes(all.bytes))];
-    if has_targets {
+    if has_one_sided {
         answer.values.push(("one_sided_bytes", Value::Bytes(all.one_sided_bytes)));
     }
     answer.values.push(("left_out_collective_bytes", Value::Bytes(beside.bytes)));

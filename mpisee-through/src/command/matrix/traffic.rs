@@ -100,14 +100,12 @@ pub struct Collector<'a> {
     /// The decision about each communicator.
     comms: HashMap<Vec<u8>, bool>,
     pub pairs: Pairs,
-    /// True if a row has bytes of one-sided operations.
-    pub has_targets: bool,
 }
 
 impl<'a> Collector<'a> {
     /// Of traffic between ranks of the axis, on the communicators that `takes` chooses.
     pub fn new(axis: &'a Axis, takes: &'a (dyn Fn(&str) -> bool + Sync)) -> Self {
-        Collector { axis, takes, comms: HashMap::new(), pairs: Pairs::new(), has_targets: false }
+        Collector { axis, takes, comms: HashMap::new(), pairs: Pairs::new() }
     }
 }
 
@@ -125,7 +123,6 @@ impl Fold<Peer<'static>> for Collector<'_> {
         };
         let ends = (self.axis.field(row.rank), self.axis.field(row.peer));
         let [there, back] = row.one_sided_bytes;
-        self.has_targets |= there > 0 || back > 0;
         let (true, (Some(from), Some(to))) = (taken, ends) else { return Ok(()) };
         let mut add = |ends, traffic| self.pairs.entry(ends).or_default().add(traffic);
         if row.sent_messages > 0 {

@@ -230,7 +230,7 @@ pub fn offsets(view: &ProfileView, comms: &mut FamilyNumbers<'_>) -> Result<Offs
                 sum.1 = sum.1.saturating_add(bytes);
             }
         };
-        let there = row.put_bytes.saturating_add(row.accumulate_bytes);
+        let there = row.counts().one_sided_bytes_to_peer();
         has_one_sided |= there > 0 || row.get_bytes > 0;
         let sent = row.sent_bytes.saturating_add(there);
         add((row.offset_min, row.offset_max), row.sent_messages, sent);

@@ -170,7 +170,7 @@ fn one_sided_operations_are_said_to_be_left_out() {
     for call in ["MPI_Put", "MPI_Raccumulate", "ncclPutSignal"] {
         let profile = one_sided(call).write();
         let ran = profile.run(&["gpu", "app.mpisee", "--width", "200"]);
-        let sentence = "20.0 MiB of one-sided operations are not shown between GPUs, since the memory of windows is not known.";
+        let sentence = "20.0 MiB of one-sided operations are not shown between GPUs, since the GPU of a window is not known.";
         has(&ran.exits(0).stdout, &[sentence, "8 B of collectives are not shown between GPUs"]);
         let ran = profile.run(&["gpu", "app.mpisee", "--format", "json"]);
         let page: serde_json::Value = serde_json::from_str(&ran.exits(0).stdout).unwrap();
@@ -178,7 +178,7 @@ fn one_sided_operations_are_said_to_be_left_out() {
     }
     let beside_messages = one_sided("MPI_Get").messages("W", 0, 1, 2, 100).write();
     let ran = beside_messages.run(&["gpu", "app.mpisee", "--width", "200"]);
-    let sentence = "20.0 MiB of one-sided operations are in no row of FROM and TO, since the memory of windows is not known.";
+    let sentence = "20.0 MiB of one-sided operations are in no row of FROM and TO, since the GPU of a window is not known.";
     has(&ran.exits(0).stdout, &[sentence]);
     assert!(!ran.stdout.contains("of collectives"), "{}", ran.stdout);
 }

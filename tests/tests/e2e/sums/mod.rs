@@ -111,13 +111,11 @@ fn assert_calls(by_rank: &Profile, aggregate: &Profile, families: &Families) {
 
 #[track_caller]
 fn assert_traffic(by_rank: &Profile, aggregate: &Profile, families: &Families) {
-    let sums =
-        |own: PeerCounts, known: &mut PeerCounts| *known = std::array::from_fn(|at| known[at] + own[at]);
     let mut expected: BTreeMap<(String, i64), PeerCounts> = BTreeMap::new();
     for row in all::<PeerRow>(by_rank) {
         let offset = i64::from(row.peer) - i64::from(row.rank);
         let known = expected.entry((families.get(&row.comm), offset)).or_default();
-        sums(row.counts(), known);
+        known.add(row.counts());
     }
     let found = all::<OffsetRow>(aggregate).into_iter().map(|row| {
         assert_eq!(row.offset_min, row.offset_max);
@@ -128,7 +126,7 @@ fn assert_traffic(by_rank: &Profile, aggregate: &Profile, families: &Families) {
     let mut expected: BTreeMap<String, PeerCounts> = BTreeMap::new();
     for row in all::<OutsideRow>(by_rank) {
         let known = expected.entry(families.get(&row.comm)).or_default();
-        sums(row.counts(), known);
+        known.add(row.counts());
     }
     let found = all::<OutsideTotalRow>(aggregate).into_iter().map(|row| {
         let sums = row.counts();
