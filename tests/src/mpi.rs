@@ -2,6 +2,8 @@
 
 use crate::{dist, harness, python, root};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::DirBuilder;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -160,6 +162,7 @@ impl Mpi {
             // As options, since the variables that say the same have other names from Open MPI 5
             // on.
             command.args(["--allow-run-as-root", "--oversubscribe"]);
+            keep_folder_of_sessions();
         }
         for (name, value) in variables {
             if self.is_open_mpi {
@@ -312,6 +315,21 @@ impl Mpi {
         let can_be_first = !arguments.iter().any(|it| it.starts_with("-fsanitize") || *it == "-static");
         can_be_first.then(yielding)
     }
+}
+
+/// Keeps the folder in which Open MPI 4 has a folder for each job. Its launcher removes it when it
+/// is empty, and another one that begins at this moment fails.
+fn keep_folder_of_sessions() {
+    static KEPT: OnceLock<()> = OnceLock::new();
+    KEPT.get_or_init(|| {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let host = host.trim().split('.').next().unwrap_or_default();
+        let user = std::fs::metadata("/proc/self").map_or(0, |process| process.uid());
+        let folder = std::env::temp_dir().join(format!("ompi.{host}.{user}"));
+        // The launcher also removes files in it, but no folders. Where it cannot be made, launchers
+        // may fail as they do without it.
+        let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder.join("kept"));
+    });
 }
 
 /// A library by which ranks that wait for each other share cores.

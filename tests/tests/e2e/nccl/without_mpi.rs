@@ -111,10 +111,10 @@ fn one_profile_of_a_launcher(mpi: Option<&Mpi>) {
     let flavour = mpi.map_or(vec![], |mpi| vec!["--flavour", &mpi.name]);
     let output = start(folder.path(), &flavour, 3, &[]);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("mpisee: profile of 3 ranks in test.mpisee") && said.lines().count() == 1,
-        "{said}"
-    );
+    // A rank for which others take long leaves its part to them, and says so.
+    let others = said.lines().filter(|line| !line.contains("whoever ends last"));
+    let written = "mpisee: profile of 3 ranks in test.mpisee";
+    assert!(others.clone().count() == 1 && others.clone().all(|line| line.contains(written)), "{said}");
     let directory = folder.path().join("test.mpisee");
     let tables = Tables::read(&directory, &said);
     assert_eq!(sums(&tables), expected(3), "{said}");
