@@ -2,6 +2,7 @@
 
 use crate::command::run_within;
 use crate::{Cluster, LIMIT, Mpi, Place, Tables, dist, place, root, through};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -201,6 +202,10 @@ impl<'m> Run<'m> {
                         crate::note!("run again: Open MPI's launcher has missed the end of a rank");
                         None
                     }
+                    Ok(output) if attempt < TRIES_WITH_FAULTS && loses_its_proxy(&output) => {
+                        crate::note!("run again: MPICH's launcher has written to a proxy that ended");
+                        None
+                    }
                     Ok(output) if attempt < TRIES_WITH_FAULTS && self.did_not_meet(&output) => {
                         crate::note!("run again: MPICH's nodes did not meet");
                         None
@@ -250,6 +255,12 @@ fn misses_an_end(output: &Output) -> bool {
     output.status.code() == Some(1)
         && said.contains(" with PID 0 on")
         && said.contains("exiting improperly. There are three reasons")
+}
+
+/// MPICH's launcher may write to the process that starts a rank when that has ended already, as
+/// with a program that ends at once without MPI, and is ended by it.
+fn loses_its_proxy(output: &Output) -> bool {
+    output.status.signal() == Some(libc::SIGPIPE) && output.stdout.is_empty() && output.stderr.is_empty()
 }
 
 /// A program that has run.
