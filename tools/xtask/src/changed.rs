@@ -31,6 +31,23 @@ const SUBJECTS_OF: [(&str, &[&str]); 8] = [
     ("mpisee-serve", &["serve"]),
 ];
 
+/// The subjects about parts of the library, by their folder or file in its sources, where these do
+/// not have the name of the subject.
+const SUBJECTS_OF_PARTS: [(&str, &[&str]); 12] = [
+    ("binaries", &["sites", "stacks", "valgrind"]),
+    ("completion", &["completions", "persistent"]),
+    ("creation", &["churn", "members"]),
+    ("finalize", &["aggregate", "collection", "full", "messages", "partial", "processes", "recover"]),
+    ("instances", &["shares"]),
+    ("lifecycle", &["processes", "thread_state", "unprofiled"]),
+    ("naming", &["churn", "dynamic", "members", "sessions"]),
+    ("paths", &["sites", "stacks"]),
+    ("polls", &["top"]),
+    ("region", &["settings"]),
+    ("storage", &["address_space", "full", "top"]),
+    ("streams", &["messages"]),
+];
+
 /// Packages and subjects that changes can affect.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Affected {
@@ -223,6 +240,18 @@ fn subjects_with(program: &Path, sources: &BTreeMap<String, String>) -> Vec<Stri
     users.map(|(subject, _)| subject.clone()).collect()
 }
 
+/// The subjects about a part of the library: those of [`SUBJECTS_OF_PARTS`], and those with the
+/// name of the file or of its folder, or with its plural.
+fn subjects_about(part: &Path, sources: &BTreeMap<String, String>) -> Vec<String> {
+    let part = part.with_extension("");
+    let names = || part.iter().map(|name| name.to_string_lossy());
+    let listed = SUBJECTS_OF_PARTS.iter().filter(|(part, _)| names().any(|name| name == *part));
+    let listed = listed.flat_map(|(_, subjects)| subjects.iter().map(|&subject| subject.to_owned()));
+    let named =
+        sources.keys().filter(|subject| names().any(|it| **subject == it || **subject == format!("{it}s")));
+    listed.chain(named.cloned()).collect()
+}
+
 fn affected_by(files: &[PathBuf], packages: &Packages, sources: &BTreeMap<String, String>) -> Affected {
     let owners = files.iter().filter_map(|file| packages.with_file(file));
     let mut changed: BTreeSet<String> = owners.map(|package| package.name.clone()).collect();
@@ -242,6 +271,9 @@ fn affected_by(files: &[PathBuf], packages: &Packages, sources: &BTreeMap<String
                 below.components().next().map(|first| Path::new(first.as_os_str()).with_extension(""));
             let subject = subject.map(|subject| subject.to_string_lossy().into_owned());
             subjects.extend(subject.filter(|subject| subject != "main"));
+        }
+        if let Ok(below) = file.strip_prefix(LIBRARY) {
+            subjects.extend(subjects_about(below, sources));
         }
         if let Ok(below) = file.strip_prefix(PROGRAMS) {
             subjects.extend(subjects_with(below, sources));
@@ -329,6 +361,23 @@ mod tests {
         let affected = affected_by_file("mpisee-through/src/lib.rs");
         assert_eq!(affected.packages, names(["mpisee-through"]));
         assert_eq!(affected.subjects, names([]));
+    }
+
+    #[test]
+    fn a_part_of_the_library_affects_the_subjects_about_it() {
+        let subjects = |file: &str| affected_by_file(file).subjects;
+        let always: BTreeSet<String> = SUBJECTS_OF[0].1.iter().map(|&subject| subject.to_owned()).collect();
+        let beside = |file: &str| &subjects(file) - &always;
+        assert_eq!(beside("mpisee-rs/src/state/thread.rs"), names([]));
+        assert_eq!(beside("mpisee-rs/src/wrappers/top.rs"), names(["top"]));
+        assert_eq!(beside("mpisee-rs/src/storage/hot.rs"), names(["address_space", "full", "top"]));
+    }
+
+    #[test]
+    fn each_subject_of_a_part_is_there() {
+        let sources = subjects().expect("the subjects can be read");
+        let mut listed = SUBJECTS_OF.iter().chain(&SUBJECTS_OF_PARTS).flat_map(|(_, subjects)| *subjects);
+        assert_eq!(listed.find(|subject| !sources.contains_key(**subject)), None);
     }
 
     #[test]
