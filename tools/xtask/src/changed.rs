@@ -33,19 +33,27 @@ const SUBJECTS_OF: [(&str, &[&str]); 8] = [
 
 /// The subjects about parts of the library, by their folder or file in its sources, where these do
 /// not have the name of the subject.
-const SUBJECTS_OF_PARTS: [(&str, &[&str]); 12] = [
+const SUBJECTS_OF_PARTS: [(&str, &[&str]); 20] = [
     ("binaries", &["sites", "stacks", "valgrind"]),
-    ("completion", &["completions", "persistent"]),
+    ("completion", &["persistent"]),
     ("creation", &["churn", "members"]),
-    ("finalize", &["aggregate", "collection", "full", "messages", "partial", "processes", "recover"]),
-    ("instances", &["shares"]),
-    ("lifecycle", &["processes", "thread_state", "unprofiled"]),
+    ("finalize", &["aggregate", "collection", "full", "partial", "processes", "recover"]),
+    ("fortran_bindings", &["fortran"]),
+    ("generated", &["flavours", "stub"]),
+    ("libc_functions", &["own_names"]),
+    ("lifecycle", &["hostile_processes", "processes", "thread_state", "unprofiled"]),
+    ("memory_kind", &["buffers"]),
     ("naming", &["churn", "dynamic", "members", "sessions"]),
+    ("on_process", &["settings"]),
     ("paths", &["sites", "stacks"]),
-    ("polls", &["top"]),
-    ("region", &["settings"]),
+    ("pcontrol", &["record", "regions"]),
+    ("samples", &["messages"]),
+    ("segment", &["corrupted", "recover"]),
+    ("stack", &["hostile_calls"]),
     ("storage", &["address_space", "full", "top"]),
     ("streams", &["messages"]),
+    ("switching", &["record"]),
+    ("unfinished", &["messages"]),
 ];
 
 /// Packages and subjects that changes can affect.
@@ -69,12 +77,17 @@ pub fn affected(base: Option<&str>) -> Result<Affected> {
             git(&["rev-parse", "HEAD"])
         })?,
     };
-    let mut files = git(&["diff", "--name-only", base.trim()])?;
-    files.push_str(&git(&["ls-files", "--others", "--exclude-standard"])?);
-    let files: Vec<PathBuf> = files.lines().map(PathBuf::from).collect();
+    let files = changed_files(&root(), base.trim())?;
     let packages = Packages::read()?;
     let sources = subjects()?;
     Ok(affected_by(&files, &packages, &sources))
+}
+
+/// The files that differ from a revision, and those that are new; of a renamed file both names.
+fn changed_files(folder: &Path, base: &str) -> Result<Vec<PathBuf>> {
+    let mut files = git_in(folder, &["diff", "--name-only", "--no-renames", "-z", base])?;
+    files.push_str(&git_in(folder, &["ls-files", "--others", "--exclude-standard", "-z"])?);
+    Ok(files.split_terminator('\0').map(PathBuf::from).collect())
 }
 
 /// Runs the tests of the affected packages that `cargo build --all-targets` of `scripts/test` has
@@ -125,7 +138,11 @@ struct Profile {
 }
 
 fn git(arguments: &[&str]) -> Result<String> {
-    let output = Command::new("git").current_dir(root()).args(arguments).output().context("starting git")?;
+    git_in(&root(), arguments)
+}
+
+fn git_in(folder: &Path, arguments: &[&str]) -> Result<String> {
+    let output = Command::new("git").current_dir(folder).args(arguments).output().context("starting git")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "git {}: {}", arguments.join(" "), said.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
@@ -371,6 +388,24 @@ mod tests {
         assert_eq!(beside("mpisee-rs/src/state/thread.rs"), names([]));
         assert_eq!(beside("mpisee-rs/src/wrappers/top.rs"), names(["top"]));
         assert_eq!(beside("mpisee-rs/src/storage/hot.rs"), names(["address_space", "full", "top"]));
+    }
+
+    #[test]
+    fn changed_files_have_both_names_whatever_these_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let git = |arguments: &[&str]| {
+            let of_nobody = ["-c", "user.name=a", "-c", "user.email=a@b"];
+            git_in(folder.path(), &[&of_nobody, arguments].concat()).unwrap()
+        };
+        git(&["init", "--quiet"]);
+        std::fs::write(folder.path().join("ä b.rs"), "fn main() {}\n").unwrap();
+        git(&["add", "."]);
+        git(&["commit", "--quiet", "--message", "a"]);
+        git(&["mv", "ä b.rs", "c.rs"]);
+        std::fs::write(folder.path().join("new \"d\".rs"), "").unwrap();
+        let mut files = changed_files(folder.path(), "HEAD").unwrap();
+        files.sort();
+        assert_eq!(files, ["c.rs", "new \"d\".rs", "ä b.rs"].map(PathBuf::from));
     }
 
     #[test]

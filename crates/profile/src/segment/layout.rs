@@ -318,7 +318,7 @@ pub mod target {
     pub const GETS: usize = 2;
     /// Bytes of gets.
     pub const GET_BYTES: usize = 3;
-    /// Accumulations, in a slot of kind [`super::super::key::OneSidedKind::Accumulates`].
+    /// Accumulations, in a slot of kind [`crate::segment::OneSidedKind::Accumulates`].
     pub const ACCUMULATES: usize = 0;
     /// Bytes of accumulations.
     pub const ACCUMULATE_BYTES: usize = 1;
