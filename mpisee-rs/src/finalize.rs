@@ -21,6 +21,7 @@ use crate::mpi::query;
 use crate::recording::{gpu_time, polls};
 use crate::state::cpu;
 use crate::state::gpu::{devices, tracer};
+use crate::state::order;
 use crate::state::process;
 use crate::state::start_folder::{from_start_folder, start_folder};
 use crate::state::world::{self, World};
@@ -71,6 +72,7 @@ pub fn write_profile() {
     let Some(world) = world::world() else { return };
     let _held = hold();
     polls::release_own();
+    order::publish();
     if let Some(note) = run_json::open_sessions() {
         world.segment.log(&Fact::Note.record(note));
     }
@@ -195,6 +197,7 @@ fn is_of_process(world: &World) -> bool {
 /// Ends the counts of a process that does not end MPI.
 fn arrive(world: &World) {
     polls::release_own();
+    order::publish();
     let end = end_of(world);
     if !has_memory(LEAST_MEMORY) {
         return node::leave_without_memory(world, end);

@@ -3,8 +3,8 @@
 use self::groups::Group;
 use crate::command::{
     Outcome, advise, agent, check, comms, compare_network, diff, efficiency, expect, export, gpu,
-    gpu_records, import, locality, matrix, ops, paths, ranks, record, recover, regions, report, runs, serve,
-    sites, sizes, summary, timeline, top, variables, waits,
+    gpu_records, import, locality, matrix, ops, order, paths, ranks, record, recover, regions, report, runs,
+    serve, sites, sizes, summary, timeline, top, variables, waits,
 };
 use crate::left_behind;
 use crate::output::{need_fitting_suffix, printable};
@@ -69,6 +69,7 @@ commands! {
         Sites(sites::SitesArgs),
         Paths(paths::PathsArgs),
         Ops(ops::OpsArgs),
+        Order(order::OrderArgs),
         Sizes(sizes::SizesArgs),
         Regions(regions::RegionsArgs),
         Variables(variables::VariablesArgs),

@@ -37,6 +37,7 @@ mod nccl_times;
 mod next_step;
 mod no_match;
 mod operation_sums;
+mod order;
 mod outcome;
 mod output;
 mod own_cost;

@@ -6,13 +6,16 @@ use crate::devices::{DeviceTables, Devices};
 use crate::form::Form;
 use crate::gpu::{self, GpuPart};
 use crate::nodes::Nodes;
+use crate::order::SummedTimes;
 use crate::rank_tables::{RankTables, is_merged, merge};
 use crate::wire::pieces::{Frame, RankTable, TABLES, frames};
 use mpisee_profile::comm_name::is_shared_row;
 use mpisee_profile::rows::{
-    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, NcclPeerRow, NcclTimeRow, OutsideRow, PathRow,
-    PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow, StreamRow, VariableRow,
+    ArrivalRow, CallRow, CollectiveRow, CommRow, MessageRow, NcclPeerRow, NcclTimeRow, OrderRow,
+    OrderRuleRow, OrderStepRow, OutsideRow, PathRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow,
+    StreamRow, VariableRow,
 };
+use mpisee_profile::site::OrderId;
 use mpisee_profile::writer::{ProfileWriter, TableWriter, from_csv, to_csv};
 use mpisee_profile::{PathId, ProfileError, RunInfo, SiteId};
 use std::collections::{HashMap, HashSet};
@@ -46,6 +49,10 @@ fn text<F: Form>(tables: &mut RankTables<F>, table: RankTable) -> Vec<u8> {
         RankTable::Sites => to_csv(&sites.sites),
         RankTable::Paths => to_csv(&sites.paths),
         RankTable::Stacks => to_csv(&sites.stacks),
+        RankTable::Orders => to_csv(&tables.order.orders),
+        RankTable::OrderRules => to_csv(&tables.order.rules),
+        RankTable::OrderSteps => to_csv(&tables.order.steps),
+        RankTable::OrderTimes => to_csv(&tables.order.times),
         RankTable::Variables => to_csv(&tables.variables),
         RankTable::Devices => Devices::from_tables(tables).to_bytes(),
     }
@@ -81,6 +88,10 @@ pub struct ProfileFiles {
     sites: Distinct<SiteRow>,
     paths: OptionalTable<PathRow>,
     stacks: Distinct<StackRow>,
+    orders: OptionalTable<OrderRow>,
+    order_rules: Distinct<OrderRuleRow>,
+    order_steps: Distinct<OrderStepRow>,
+    order_times: SummedTimes,
     variables: OptionalTable<VariableRow>,
     /// Accesses of GPU kernels, as received; the owners of the memory are known when all ranks are
     /// there.
@@ -116,6 +127,10 @@ impl ProfileFiles {
             sites: Distinct::default(),
             paths: OptionalTable::default(),
             stacks: Distinct::default(),
+            orders: OptionalTable::default(),
+            order_rules: Distinct::default(),
+            order_steps: Distinct::default(),
+            order_times: SummedTimes::default(),
             variables: OptionalTable::default(),
             gpu: Vec::new(),
             devices: Devices::default(),
@@ -179,6 +194,13 @@ impl ProfileFiles {
             RankTable::Sites => self.sites.append(directory, text),
             RankTable::Paths => self.paths.append(directory, text),
             RankTable::Stacks => self.stacks.append(directory, text),
+            RankTable::Orders => self.orders.append(directory, text),
+            RankTable::OrderRules => self.order_rules.append(directory, text),
+            RankTable::OrderSteps => self.order_steps.append(directory, text),
+            RankTable::OrderTimes => {
+                self.order_times.add(rows_of_rank(text)?);
+                Ok(())
+            }
             RankTable::Variables => self.variables.append(directory, text),
             RankTable::Devices => {
                 self.devices.merge(Devices::from_bytes(text)?);
@@ -242,10 +264,17 @@ impl ProfileFiles {
             self.sites.rows.table,
             self.paths.table,
             self.stacks.rows.table,
+            self.orders.table,
+            self.order_rules.rows.table,
+            self.order_steps.rows.table,
             self.variables.table,
         ];
         for table in tables.into_iter().chain(optional.into_iter().flatten()) {
             table.close()?;
+        }
+        let times = self.order_times.into_rows();
+        if !times.is_empty() {
+            write_table(&self.directory, &times)?;
         }
         write_devices(&self.directory, &self.devices.tables())?;
         let parts = from_lines(&self.gpu)?;
@@ -319,6 +348,28 @@ impl Distinguished for SiteRow {
     }
 }
 
+/// The rows that a rank has of a table.
+fn rows_of_rank<R: Row>(text: &[u8]) -> Result<Vec<R>, ProfileError> {
+    let why = |error| format!("a rank's {} did not arrive whole: {error}", R::FILE);
+    from_csv(text).map_err(|error| ProfileError::Segment { why: why(error) })
+}
+
+impl Distinguished for OrderRuleRow {
+    type Id = OrderId;
+
+    fn id(&self) -> OrderId {
+        self.rules
+    }
+}
+
+impl Distinguished for OrderStepRow {
+    type Id = (OrderId, u32);
+
+    fn id(&self) -> (OrderId, u32) {
+        (self.alphabet, self.step)
+    }
+}
+
 impl Distinguished for StackRow {
     type Id = PathId;
 
@@ -335,9 +386,7 @@ impl<R: Distinguished> Default for Distinct<R> {
 
 impl<R: Distinguished> Distinct<R> {
     fn append(&mut self, directory: &ProfileWriter, text: &[u8]) -> Result<(), ProfileError> {
-        let mut rows: Vec<R> = from_csv(text).map_err(|error| ProfileError::Segment {
-            why: format!("a rank's {} did not arrive whole: {error}", R::FILE),
-        })?;
+        let mut rows: Vec<R> = rows_of_rank(text)?;
         rows.retain(|row| self.written.insert(row.id()));
         self.rows.append(directory, &to_csv(&rows))
     }

@@ -3,8 +3,8 @@
 //!
 //! * [`process`]: which process it is, and of which job; [`segments`], [`node_ranks`]: segments of
 //!   processes on this node;
-//! * [`rank_tables`], [`arrivals`], [`messages`], [`site_tables`]: from a segment to rows;
-//!   [`form`]: as rows or text; [`overhead`]: what recording took; [`gpu`]: accesses of GPU
+//! * [`rank_tables`], [`arrivals`], [`messages`], [`order`], [`site_tables`]: from a segment to
+//!   rows; [`form`]: as rows or text; [`overhead`]: what recording took; [`gpu`]: accesses of GPU
 //!   kernels, joined with the owners of the memory;
 //! * [`devices`]: GPUs and network adapters of the nodes; [`aggregate`]: sums over ranks, for
 //!   profiles of very large jobs; [`wire`]: messages between ranks;
@@ -26,6 +26,7 @@ pub mod messages;
 mod node_clock;
 pub mod node_ranks;
 pub mod nodes;
+pub mod order;
 pub mod output_places;
 pub mod overhead;
 pub mod process;

@@ -8,6 +8,7 @@ pub use comms::{is_merged, members, merge, merge_degrees};
 use crate::arrivals::{self, Arrivals};
 use crate::form::{AsRows, Form};
 use crate::gpu::{GpuPart, name_communicators};
+use crate::order::{Named, OrderTables};
 use crate::overhead::Overhead;
 use crate::site_tables::SiteTables;
 use crate::ticks::seconds_per_tick;
@@ -53,6 +54,8 @@ pub struct RankTables<F: Form = AsRows> {
     /// When it entered and left collective calls; none of a process whose clock cannot be compared
     /// with others.
     pub arrivals: Arrivals<F>,
+    /// In which order it called MPI, if the user asked for that.
+    pub order: OrderTables,
     /// Where in the program it called MPI.
     pub site_tables: SiteTables,
     /// The time that recording its calls took.
@@ -159,6 +162,7 @@ impl<F: Form> RankTables<F> {
         let overhead = Overhead::from_snapshot(snapshot, &rows.seconds).within(rank.wall_s);
         rank.profiler_s = overhead.estimate_s;
         RankTables {
+            order: OrderTables::new(&rows.named(), &rows.seconds),
             site_tables: SiteTables::new(snapshot, &rows.names, &rows.seconds),
             arrivals: compared_at
                 .map_or_else(Arrivals::default, |end| Arrivals::new(snapshot, &rows.names, end)),
@@ -244,6 +248,10 @@ impl<F: Fn(Ticks) -> Seconds> Rows<'_, F> {
             mpi_threads: u32::try_from(self.snapshot.threads()).ok(),
             mpi_thread_s: self.snapshot.thread_ticks(self.end).map(&self.seconds),
         }
+    }
+
+    fn named(&self) -> Named<'_> {
+        Named { snapshot: self.snapshot, comms: &self.names, regions: &self.paths, sites: &self.site_ids }
     }
 
     /// The rows of calls, which come in the order of their keys.

@@ -90,6 +90,8 @@ pub struct Options {
     pub instances: u64,
     /// Messages of each stream of which the times at both ends are kept.
     pub messages: u64,
+    /// True if the order of calls is kept.
+    pub order: bool,
     /// Call sites that are told apart; 0: none are.
     pub sites: u32,
     /// The method by which rows are collected.
@@ -140,6 +142,7 @@ impl Default for Options {
             fold: 4096,
             instances: 256,
             messages: 256,
+            order: false,
             sites: 4096,
             collect: Collect::Auto,
             quiet: false,
@@ -286,6 +289,14 @@ pub const SETTINGS: &[Setting] = &[
             };
             Ok(())
         },
+    },
+    Setting {
+        variable: "MPISEE_ORDER",
+        option: "order",
+        value: "on|off",
+        default: "off",
+        help: "Keep the order of calls, compressed while the program runs, in order.csv",
+        apply: |options, text| on_or_off(text).map(|on| options.order = on),
     },
     Setting {
         variable: "MPISEE_SITES",
@@ -499,8 +510,14 @@ pub const SETTINGS: &[Setting] = &[
 ];
 
 /// Options that may be given without a value, with the value that is implied.
-pub const ALONE: &[(&str, &str)] =
-    &[("experimental", "on"), ("gpu", "on"), ("gpu-copies", "on"), ("nccl-gpu-time", "on"), ("quiet", "on")];
+pub const ALONE: &[(&str, &str)] = &[
+    ("experimental", "on"),
+    ("gpu", "on"),
+    ("gpu-copies", "on"),
+    ("nccl-gpu-time", "on"),
+    ("order", "on"),
+    ("quiet", "on"),
+];
 
 /// N of "one in N".
 fn one_in(text: &str) -> Result<u32, String> {

@@ -36,6 +36,17 @@ pub struct SiteId(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PathId(u64);
 
+/// A sequence of steps, or a list of the different ones; see [`crate::rows::OrderRow`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OrderId(u64);
+
+impl OrderId {
+    /// The identifier of what has this content.
+    pub fn of_bytes(bytes: &[u8]) -> OrderId {
+        OrderId(folded(bytes.iter().fold(FNV_BASIS, |hash, &byte| fnv(hash, u64::from(byte)))))
+    }
+}
+
 impl SiteId {
     /// The site at `offset` in a binary: the address to which the call returns, as in the binary's
     /// symbol table. A file without build ID is identified by its path. `layout` is a hash of the
@@ -152,6 +163,7 @@ macro_rules! identifier {
 
 identifier!(SiteId, "call site");
 identifier!(PathId, "call path");
+identifier!(OrderId, "sequence of steps");
 
 #[cfg(test)]
 mod tests {

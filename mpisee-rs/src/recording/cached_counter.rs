@@ -9,6 +9,7 @@ use crate::state::cached_call::{CachedCall, Envelope};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::counted_call::CountedCall;
 use crate::state::gpu::memory_kind;
+use crate::state::order;
 use crate::state::sites::{self, SITES};
 use crate::state::{thread, world};
 use crate::storage::counters::{add, update};
@@ -18,6 +19,7 @@ use crate::storage::sync::own_value;
 use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::key::size_class;
 use mpisee_profile::segment::layout::{Slot, call};
+use mpisee_profile::segment::order::StepKind;
 use mpisee_profile::segment::{PeerKey, SlotKey, active_call};
 use mpisee_profile::{CommId, CommRank, Ticks};
 use std::ffi::c_int;
@@ -54,7 +56,7 @@ impl CachedCounter {
             if own_value(&slot.values[call::RETURNS_TO]) == caller {
                 add_call(slot, bytes, ticks);
                 if HOT.is_slow(ticks) {
-                    self.keep_path(ticks, frame::pointer());
+                    self.slow(bytes, ticks, frame::pointer());
                 }
                 return CountedCall { key, bytes, ticks };
             }
@@ -66,7 +68,7 @@ impl CachedCounter {
     /// may be one to keep.
     #[inline(always)]
     pub fn sent(self, to: Envelope, bytes: u64) -> Option<NumberedMessage> {
-        let (peer, stream) = self.slots(to, MessageEnd::Sent)?;
+        let (peer, stream) = self.slots(to, MessageEnd::Sent, Some(bytes))?;
         add_sent(peer, 1, bytes);
         NumberedMessage::count(stream)
     }
@@ -74,7 +76,7 @@ impl CachedCounter {
     /// Counts a message that a blocking receive got.
     #[inline(always)]
     pub fn received(self, from: Envelope, bytes: u64) -> Option<NumberedMessage> {
-        let (peer, stream) = self.slots(from, MessageEnd::Received)?;
+        let (peer, stream) = self.slots(from, MessageEnd::Received, Some(bytes))?;
         add_received(peer, bytes);
         NumberedMessage::count(stream)
     }
@@ -82,7 +84,7 @@ impl CachedCounter {
     /// Counts a message in its stream alone: one that is to be received, or that is not recorded.
     #[inline(always)]
     pub fn posted(self, ends: Envelope, end: MessageEnd) -> Option<NumberedMessage> {
-        let (_, stream) = self.slots(ends, end)?;
+        let (_, stream) = self.slots(ends, end, None)?;
         NumberedMessage::count(stream)
     }
 
@@ -98,14 +100,20 @@ impl CachedCounter {
         }
     }
 
-    /// The slots of the peer and of the stream of a message.
+    /// The slots of the peer and of the stream of a message, which counts with so many bytes;
+    /// `None` of one that was only posted.
     #[inline(always)]
-    fn slots(self, ends: Envelope, end: MessageEnd) -> Option<(&'static Slot, &'static Slot)> {
+    fn slots(
+        self,
+        ends: Envelope,
+        end: MessageEnd,
+        bytes: Option<u64>,
+    ) -> Option<(&'static Slot, &'static Slot)> {
         if self.0.has_ends(ends) {
             // SAFETY: `set_ends` has stored both slots before it has the ends.
             return Some(unsafe { (self.0.peer_slot(), self.0.stream()) });
         }
-        self.find_ends(ends, end)
+        self.find_ends(ends, end, bytes)
     }
 
     /// Adds bytes to a call that was counted. False if another key was counted here since.
@@ -141,16 +149,27 @@ impl CachedCounter {
             self.0.key.set(key);
             add_call(slot, bytes, ticks);
             if HOT.is_slow(ticks) {
-                self.keep_path(ticks, pointer);
+                self.slow(bytes, ticks, pointer);
             }
         }
         key
     }
 
-    /// Takes the path of a call that was slow; `pointer` is the frame pointer of a function of the
-    /// library that the call went through.
+    /// Takes the path of a call that was slow, and notes each where the order is kept; `pointer` is
+    /// the frame pointer of a function of the library that the call went through.
     #[cold]
     #[inline(never)]
+    fn slow(self, bytes: u64, ticks: Ticks, pointer: u64) {
+        if order::is_on() {
+            // SAFETY: a call was counted in it, and slots are never unmapped.
+            let slot = unsafe { &*self.0.slot.get() };
+            rarely(|recorder| order::note_call(recorder.thread, slot, bytes, ticks));
+        }
+        if order::is_slow(ticks) {
+            self.keep_path(ticks, pointer);
+        }
+    }
+
     fn keep_path(self, ticks: Ticks, pointer: u64) {
         let Some(active_call::CurrentFunction::Operation(operation)) =
             active_call::call_of(self.0.active_call.get())
@@ -178,7 +197,12 @@ impl CachedCounter {
     /// one; none for `MPI_PROC_NULL`.
     #[cold]
     #[inline(never)]
-    fn find_ends(self, ends: Envelope, end: MessageEnd) -> Option<(&'static Slot, &'static Slot)> {
+    fn find_ends(
+        self,
+        ends: Envelope,
+        end: MessageEnd,
+        bytes: Option<u64>,
+    ) -> Option<(&'static Slot, &'static Slot)> {
         if ends.peer() == constant::PROC_NULL {
             return None;
         }
@@ -196,7 +220,13 @@ impl CachedCounter {
             Some((peer_slot, stream))
         });
         let (peer_slot, stream) = slots.flatten()?;
-        self.0.set_ends(ends, peer_slot, stream);
+        if !order::is_on() {
+            self.0.set_ends(ends, peer_slot, stream);
+        } else if let Some(bytes) = bytes {
+            // The next one comes here, too.
+            let kind = if end == MessageEnd::Sent { StepKind::Sent } else { StepKind::Received };
+            rarely(|recorder| order::note(recorder.thread, kind, peer_slot, bytes, ends.tag()));
+        }
         Some((peer_slot, stream))
     }
 

@@ -9,6 +9,7 @@ use crate::mpi::abi::Request;
 use crate::naming::ROWS;
 use crate::state::cached_call::CachedCall;
 use crate::state::communicator::CommShape;
+use crate::state::order;
 use crate::state::world::{self, World};
 use crate::storage::sync::own_value;
 use mpisee_profile::segment::instances::{ARRIVALS, ARRIVALS_CARRIED, Sample, Subject};
@@ -16,6 +17,7 @@ use mpisee_profile::segment::layout::Slot;
 use mpisee_profile::segment::{InstancesKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use rustc_hash::FxHashMap;
+use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -82,7 +84,8 @@ pub fn started(
 fn due(slot: &Slot, number: u64, active_call: &Slot, may_be_kept: bool, root: Option<u32>) {
     let [arrival, departure] =
         [active_call::SINCE, active_call::RETURNED].map(|at| Ticks::new(own_value(&active_call.values[at])));
-    if samples::choose(slot, number)
+    note_root(active_call, root);
+    if chosen(slot, number)
         && may_be_kept
         && let Some(world) = world::world()
     {
@@ -96,7 +99,8 @@ fn due(slot: &Slot, number: u64, active_call: &Slot, may_be_kept: bool, root: Op
 #[cold]
 #[inline(never)]
 fn due_later(slot: &Slot, number: u64, active_call: &Slot, request: Option<Request>, root: Option<u32>) {
-    if samples::choose(slot, number)
+    note_root(active_call, root);
+    if chosen(slot, number)
         && let (Some(request), Some(world)) = (request, world::world())
     {
         world::guarded(|| {
@@ -109,6 +113,21 @@ fn due_later(slot: &Slot, number: u64, active_call: &Slot, request: Option<Reque
                 Subject::Instance { root, completed: 0 },
             )
         });
+    }
+}
+
+/// Returns whether the instance is to be kept.
+fn chosen(slot: &Slot, number: u64) -> bool {
+    !ptr::eq(slot, &NOT_KEPT) && samples::choose(slot, number)
+}
+
+/// Notes the root of the call, where the order is kept: each instance is due then.
+fn note_root(active_call: &Slot, root: Option<u32>) {
+    if order::is_on()
+        && let Some(root) = root
+    {
+        let communicator = active_call::communicator_of(own_value(&active_call.values[active_call::CALL]));
+        rarely(|recorder| order::note_root(recorder.thread, communicator, root));
     }
 }
 

@@ -24,6 +24,7 @@ use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::{CommRef, Communicator};
 use crate::state::counted_call::CountedCall;
 use crate::state::gpu::memory_kind;
+use crate::state::order;
 use crate::state::process;
 use crate::state::region::REGIONS;
 use crate::state::request::{REQUESTS, RequestKind, RequestOrigin};
@@ -36,6 +37,7 @@ use crate::storage::frame::{self, CalledFrom, ExportFrame};
 use crate::storage::hot::HOT;
 use mpisee_profile::rows::Access;
 use mpisee_profile::segment::layout::{Slot, call, peer, target};
+use mpisee_profile::segment::order::{NO_TAG, StepKind};
 use mpisee_profile::segment::{
     NotSeen, OneSidedKind, OperationAtSite, PeerKey, SlotKey, TargetKey, active_call, awaited,
 };
@@ -353,12 +355,29 @@ impl Recorder {
     ) -> CountedCall {
         let counted = self.counted_call(communicator, operation, message, bytes, ticks);
         // Without room for its row a call is on no path either.
-        if self.count_call(&counted)
-            && let Some(export) = self.export.filter(|_| HOT.is_slow(ticks))
+        if let Some(slot) = self.count_call(&counted)
+            && HOT.is_slow(ticks)
         {
-            paths::slow_call(self, communicator, operation, ticks, &export);
+            self.slow(slot, &counted, communicator, operation);
         }
         counted
+    }
+
+    /// A call was slow, or the order is kept.
+    #[cold]
+    #[inline(never)]
+    fn slow(&self, slot: &Slot, counted: &CountedCall, communicator: CommId, operation: Operation) {
+        self.note_call(slot, counted);
+        if let Some(export) = &self.export {
+            paths::slow_call(self, communicator, operation, counted.ticks, export);
+        }
+    }
+
+    /// Notes a call that was counted in that slot, where the order is kept.
+    pub fn note_call(&self, slot: &Slot, counted: &CountedCall) {
+        if order::is_on() {
+            order::note_call(self.thread, slot, counted.bytes, counted.ticks);
+        }
     }
 
     /// Counts a call with its time alone, while recording is on.
@@ -393,14 +412,17 @@ impl Recorder {
         SITES.at_site(self.world, operation, self.export.map_or(0, |frame| sites::caller_of(&frame)))
     }
 
-    /// Counts a call; false if there is no room for its row.
+    /// Counts a call, in the slot that it returns; `None` if there is no room for its row.
     #[inline]
-    pub fn count_call(&self, counted: &CountedCall) -> bool {
-        let slot = self.slot(counted.key);
-        if let Some(slot) = slot {
-            add_call(slot, counted.bytes, counted.ticks);
+    pub fn count_call(&self, counted: &CountedCall) -> Option<&'static Slot> {
+        self.slot(counted.key).inspect(|slot| add_call(slot, counted.bytes, counted.ticks))
+    }
+
+    /// Counts a call that was subtracted in another size class.
+    pub fn count_anew(&self, counted: &CountedCall) {
+        if let Some(slot) = self.count_call(counted) {
+            self.note(StepKind::CountedAnew, slot, counted.bytes, NO_TAG);
         }
-        slot.is_some()
     }
 
     /// Subtracts a call that was counted before its message was known. The shortest and longest
@@ -410,12 +432,13 @@ impl Recorder {
             add(&values[call::CALLS], 1u64.wrapping_neg());
             add(&values[call::BYTES], counted.bytes.wrapping_neg());
             add(&values[call::TICKS], counted.ticks.get().wrapping_neg());
-        });
+        })
+        .inspect(|slot| self.note(StepKind::TakenBack, slot, counted.bytes, NO_TAG));
     }
 
-    /// Adds bytes to a call that was counted; negative ones take away.
-    pub fn add_bytes(&self, counted: &CountedCall, bytes: u64) {
-        self.change(counted.key, |values| add(&values[call::BYTES], bytes));
+    /// Adds bytes to a call that was counted; negative ones take away. Returns its slot.
+    pub fn add_bytes(&self, counted: &CountedCall, bytes: u64) -> Option<&'static Slot> {
+        self.change(counted.key, |values| add(&values[call::BYTES], bytes))
     }
 
     /// Counts messages to `rank`, a rank of the communicator.
@@ -430,45 +453,59 @@ impl Recorder {
     pub fn count_sent(&self, key: SlotKey, messages: u64, bytes: u64) {
         if let Some(slot) = self.slot(key) {
             add_sent(slot, messages, bytes);
+            match messages {
+                1 => self.note(StepKind::Sent, slot, bytes, NO_TAG),
+                _ => self.note(StepKind::Unsent, slot, bytes.wrapping_neg(), NO_TAG),
+            }
         }
     }
 
-    /// Counts a message from `rank`, a rank of the communicator.
+    /// Counts a message from `rank`, a rank of the communicator, in the slot that it returns.
     #[inline]
-    pub fn received(&self, communicator: CommId, rank: i32, bytes: u64) {
-        let Some(peer) = CommRank::from_mpi(rank) else { return };
-        self.count_received(PeerKey { communicator, peer }.pack(), bytes);
+    pub fn received(&self, communicator: CommId, rank: i32, bytes: u64) -> Option<&'static Slot> {
+        let peer = CommRank::from_mpi(rank)?;
+        self.count_received(PeerKey { communicator, peer }.pack(), bytes)
     }
 
     /// The same, by its slot's key.
     #[inline]
-    pub fn count_received(&self, key: SlotKey, bytes: u64) {
-        if let Some(slot) = self.slot(key) {
-            add_received(slot, bytes);
-        }
+    pub fn count_received(&self, key: SlotKey, bytes: u64) -> Option<&'static Slot> {
+        self.slot(key).inspect(|slot| add_received(slot, bytes))
     }
 
     /// Counts a one-sided operation on the memory of `rank`, a rank of the communicator.
     pub fn count_access(&self, communicator: CommId, access: Access, rank: i32, bytes: u64) {
         let Some(peer) = CommRank::from_mpi(rank) else { return };
-        let (kind, [number, sum]) = match access {
-            Access::Put => (OneSidedKind::PutsAndGets, [target::PUTS, target::PUT_BYTES]),
-            Access::Get => (OneSidedKind::PutsAndGets, [target::GETS, target::GET_BYTES]),
-            Access::Accumulate => {
-                (OneSidedKind::Accumulates, [target::ACCUMULATES, target::ACCUMULATE_BYTES])
-            }
+        let (kind, step, [number, sum]) = match access {
+            Access::Put => (OneSidedKind::PutsAndGets, StepKind::Put, [target::PUTS, target::PUT_BYTES]),
+            Access::Get => (OneSidedKind::PutsAndGets, StepKind::Get, [target::GETS, target::GET_BYTES]),
+            Access::Accumulate => (
+                OneSidedKind::Accumulates,
+                StepKind::Accumulate,
+                [target::ACCUMULATES, target::ACCUMULATE_BYTES],
+            ),
         };
         let key = TargetKey { peer: PeerKey { communicator, peer }, kind };
         self.change(key.pack(), |values| {
             add(&values[number], 1);
             add(&values[sum], bytes);
-        });
+        })
+        .inspect(|slot| self.note(step, slot, bytes, NO_TAG));
     }
 
+    /// Changes the slot with that key, and returns it.
     #[inline]
-    fn change(&self, key: SlotKey, change: impl FnOnce(&[AtomicU64; 6])) {
-        if let Some(slot) = self.slot(key) {
-            update(slot, change);
+    fn change(&self, key: SlotKey, change: impl FnOnce(&[AtomicU64; 6])) -> Option<&'static Slot> {
+        let slot = self.slot(key)?;
+        update(slot, change);
+        Some(slot)
+    }
+
+    /// Notes a change of a slot, where the order is kept.
+    #[inline]
+    pub fn note(&self, kind: StepKind, slot: &Slot, bytes: u64, tag: i32) {
+        if order::is_on() {
+            order::note(self.thread, kind, slot, bytes, tag);
         }
     }
 

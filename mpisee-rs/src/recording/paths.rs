@@ -11,6 +11,7 @@ use super::Recorder;
 use crate::binaries::unwinder::Unwinder;
 use crate::binaries::{objects, stack_room};
 use crate::state::fortran_bindings::BINDINGS;
+use crate::state::order;
 use crate::state::python::PythonStack;
 use crate::state::sampled_overhead;
 use crate::state::sites::SITES;
@@ -162,6 +163,9 @@ pub fn slow_call(
     ticks: Ticks,
     caller: &ExportFrame,
 ) {
+    if !order::is_slow(ticks) {
+        return;
+    }
     // A handler that led away from here by `siglongjmp` would leave it locked for good. Nor does
     // one thread wait for another here.
     let Some(mut paths) = try_lock() else { return };
@@ -357,6 +361,6 @@ impl Paths {
 
     /// Lets calls know from what length on their path is taken.
     fn announce(&self) {
-        HOT.set_slow(self.mean_walk.saturating_mul(TIMES));
+        order::set_slow(self.mean_walk.saturating_mul(TIMES));
     }
 }

@@ -18,6 +18,7 @@ use super::cached_counter::rarely;
 use super::{RecordedCall, returning};
 use crate::mpi::abi::{Comm, bits};
 use crate::state::cached_call::{CachedCall, Envelope};
+use crate::state::order;
 use crate::state::poll::{Poll, PollId, SHORT};
 use crate::state::request::REQUESTS;
 use crate::state::sampled_overhead;
@@ -234,7 +235,11 @@ fn repeat_timed(poll: &Poll, start: Ticks, took: Ticks) {
         note_long(poll, elapsed, took);
     }
     poll.period.set(period);
-    let mean = if period > SHORT { 0 } else { (2 * poll.mean_untimed.get()).clamp(1, MEAN_UNTIMED) };
+    let mean = if period > SHORT || order::is_on() {
+        0
+    } else {
+        (2 * poll.mean_untimed.get()).clamp(1, MEAN_UNTIMED)
+    };
     poll.mean_untimed.set(mean);
 }
 

@@ -4,6 +4,7 @@
 //! message.
 
 use super::Recorder;
+use crate::state::order;
 use crate::state::world::World;
 use crate::storage::segment::Words;
 use crate::storage::sync::own_value;
@@ -98,8 +99,14 @@ pub fn choose(slot: &Slot, number: u64) -> bool {
     let is_kept_now = |number| is_kept(number, own_value(&slot.values[MASK]));
     let next = number + 1;
     let due = (next..next + MOST).find(|&number| is_kept_now(number)).unwrap_or(next + MOST);
+    let due = if order::is_on() { next } else { due };
     slot.values[DUE].store(due, Ordering::Relaxed);
     is_kept_now(number)
+}
+
+/// From now on each one is to be looked at, also where none is kept.
+pub fn look_at_each() {
+    NOT_KEPT.values[DUE].store(0, Ordering::Relaxed);
 }
 
 /// The slot with this key, of which at most `most` samples are kept. `None` if there is no room for

@@ -1,7 +1,7 @@
 //! A fake MPI, for tests without one: communicators are lists of world ranks, and a thread is one
 //! of these.
 
-use super::world::World;
+use super::world::{Settling, World};
 use crate::generated::pmpi;
 use crate::mpi::abi::{Comm, Group, Predefined, Raw, bits, constant, from_bits};
 use crate::storage::segment::{self, Segment};
@@ -54,6 +54,7 @@ impl FakeMpi {
                 start_realtime_ns: 0,
                 library_version: String::new(),
                 reports_isendrecv_status: true,
+                settling: Settling::Plain,
                 thread_level_of_init: "single",
                 has_had_session: AtomicBool::new(false),
                 ticks_are_tsc: false,

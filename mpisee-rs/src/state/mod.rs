@@ -12,6 +12,7 @@ pub mod gpu;
 pub mod handles;
 pub mod nccl;
 pub mod openmpi_components;
+pub mod order;
 pub mod poll;
 pub mod process;
 pub mod python;

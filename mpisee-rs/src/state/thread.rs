@@ -1,6 +1,7 @@
 //! Per-thread state: the counters, and whether the thread is inside a recorded call.
 
 use super::cached_call::{CachedCall, KEPT};
+use super::order::OwnOrder;
 use super::poll::{self, Poll, PollId};
 use super::sampled_overhead::{self, Rare};
 use super::scratch::Scratch;
@@ -49,6 +50,8 @@ pub struct Thread {
     /// Empty while a call uses it. A call that is left by a longjmp never puts it back; the next
     /// one gets a new one.
     scratch: Cell<Option<Box<Scratch>>>,
+    /// In which order it counted, if the user asks for that.
+    pub order: OwnOrder,
 }
 
 /// More than the C library takes to note what it calls when a thread ends.
@@ -336,6 +339,7 @@ impl Thread {
             (&raw mut (*thread).lives).write(lives);
             (&raw mut (*thread).rounds).write(Cell::new(0));
             (&raw mut (*thread).scratch).write(Cell::new(Some(scratch)));
+            (&raw mut (*thread).order).write(OwnOrder::new());
             &*thread
         })
     }

@@ -15,6 +15,28 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// How the completion of a request is recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settling {
+    /// By its status.
+    Plain,
+    /// The same, except where the status of `MPI_Isendrecv` does not describe its receive.
+    ExceptIsendrecv,
+    /// As MPI reports it, and noted in the order of calls.
+    Noted,
+}
+
+impl Settling {
+    /// The way with the order, or without.
+    pub fn new(reports_isendrecv_status: bool, order: bool) -> Settling {
+        match (order, reports_isendrecv_status) {
+            (true, _) => Settling::Noted,
+            (false, true) => Settling::Plain,
+            (false, false) => Settling::ExceptIsendrecv,
+        }
+    }
+}
+
 /// The processes of one `MPI_COMM_WORLD`, or of the sessions of a program without one, as this
 /// process sees them.
 pub struct World {
@@ -31,6 +53,8 @@ pub struct World {
     pub library_version: String,
     /// True if the status of `MPI_Isendrecv` describes its receive.
     pub reports_isendrecv_status: bool,
+    /// How completions are recorded.
+    pub settling: Settling,
     /// The thread level of `MPI_Init`; where recording began otherwise, the highest.
     pub thread_level_of_init: &'static str,
     /// True once the program has opened a session, which has a thread level of its own.

@@ -8,13 +8,14 @@ use crate::mpi::compatibility::{self, FLAVOUR};
 use crate::mpi::query;
 use crate::mpi::symbol;
 use crate::naming;
-use crate::recording::{gpu_time, overhead, paths, streams};
+use crate::recording::{gpu_time, overhead, paths, samples, streams};
 use crate::state::communicator::COMMUNICATORS;
 use crate::state::communicator::Communicator;
 use crate::state::cpu;
 use crate::state::datatype::FREED;
 use crate::state::gpu::memory_kind;
 use crate::state::handles;
+use crate::state::order;
 use crate::state::process::{self, Mode};
 use crate::state::request::REQUESTS;
 use crate::state::sites::{self, SITES};
@@ -22,7 +23,7 @@ use crate::state::stack;
 use crate::state::switching::{at_switch, switch};
 use crate::state::thread::{self, Inside};
 use crate::state::variables;
-use crate::state::world::{self, World};
+use crate::state::world::{self, Settling, World};
 use crate::storage::clock;
 use crate::storage::frame::CalledFrom;
 use crate::storage::message::{self, say};
@@ -384,6 +385,8 @@ fn start(started: StartingProfiler, processes: Processes) {
     }
     let unfit = processes.notes(size, &version);
     let record = options.record;
+    let reports_isendrecv_status = reports_isendrecv_status(has_world, predefined);
+    let settling = Settling::new(reports_isendrecv_status, options.order);
     let installed = world::install(World {
         options,
         predefined,
@@ -392,7 +395,8 @@ fn start(started: StartingProfiler, processes: Processes) {
         rank: WorldRank::new(rank),
         size,
         start_realtime_ns: clock::realtime_ns(),
-        reports_isendrecv_status: reports_isendrecv_status(has_world, predefined),
+        reports_isendrecv_status,
+        settling,
         library_version: version,
         thread_level_of_init: if has_world { thread_level() } else { "multiple" },
         has_had_session: AtomicBool::new(false),
@@ -414,6 +418,12 @@ fn start(started: StartingProfiler, processes: Processes) {
     begin_tracking(world, has_world);
     fill_header(world, before);
     clock::begin_comparison(kernel_before, clock::kernel_moment());
+    if world.options.order {
+        // What several threads may use is recorded in one general way, which notes each step.
+        REQUESTS.share();
+        samples::look_at_each();
+        order::begin();
+    }
     overhead::note_init(world, began_ns.saturating_sub(spent_ns));
     switch(world, record);
 }
@@ -430,7 +440,10 @@ fn begin_tracking(world: &'static World, has_world: bool) {
     }
     overhead::find_out(world);
     paths::prepare();
-    at_switch(streams::note_switch);
+    at_switch(|world, on| {
+        streams::note_switch(world, on);
+        order::note_switch(on);
+    });
     memory_kind::look_for_driver();
     finalize::log_facts(world);
     variables::begin(world);

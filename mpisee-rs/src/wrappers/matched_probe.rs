@@ -13,6 +13,7 @@ use crate::state::handles::MESSAGES;
 use crate::state::request::RequestKind;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
+use mpisee_profile::segment::order::StepKind;
 use mpisee_profile::{CommId, Operation};
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
@@ -134,7 +135,9 @@ fn note_received(recorder: &Recorder, made: &ReturnedCall, status: *const Status
         // SAFETY: the call succeeded, so it filled the status.
         let status = unsafe { read_status(status) };
         bytes = received_bytes(&status);
-        recorder.received(made.communicator, status.MPI_SOURCE, bytes);
+        if let Some(slot) = recorder.received(made.communicator, status.MPI_SOURCE, bytes) {
+            recorder.note(StepKind::Received, slot, bytes, status.MPI_TAG);
+        }
     } else if is_truncation(made.code) {
         count_truncated(recorder, made.communicator, Some(status));
     }

@@ -4,6 +4,7 @@ use crate::mpi::abi::{Request, constant};
 use crate::mpi::argument::HandlePtr;
 use crate::recording::{RecordedCall, Recorder, samples, streams, unfinished};
 use crate::state::gpu::memory_kind;
+use crate::state::order;
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
@@ -136,8 +137,14 @@ fn note_opened(recorder: &Recorder, operation: Operation, opened: &mut [Opened],
         let reclassed = here.len() == 1;
         for it in here {
             let template = template(it);
-            if template.kind == RequestKind::Send {
-                recorder.sent(communicator, template.peer, 1, template.message);
+            match template.kind {
+                RequestKind::Send => recorder.sent(communicator, template.peer, 1, template.message),
+                RequestKind::Collective if order::is_on() => {
+                    if let Ok(root) = u32::try_from(template.peer) {
+                        order::note_root(recorder.thread, communicator, root);
+                    }
+                }
+                _ => {}
             }
             let unfinished = it.unfinished;
             REQUESTS.change(

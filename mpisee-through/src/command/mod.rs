@@ -17,6 +17,7 @@ mod job_selection;
 pub mod locality;
 pub mod matrix;
 pub mod ops;
+pub mod order;
 pub mod paths;
 pub mod ranks;
 pub mod record;

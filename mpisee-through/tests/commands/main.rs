@@ -20,6 +20,7 @@ mod message_waits;
 mod nccl;
 mod nccl_gpus;
 mod ops;
+mod order;
 mod placement;
 mod recover;
 mod reference;

@@ -43,6 +43,7 @@ mod messages;
 mod nccl;
 mod nodes;
 mod one_sided;
+mod order;
 mod own_names;
 mod pages;
 mod partial;

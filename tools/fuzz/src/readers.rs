@@ -11,8 +11,8 @@ use mpisee_profile::gpu::{GpuFile, MAGIC as GPU_MAGIC};
 use mpisee_profile::options::{Options, SETTINGS};
 use mpisee_profile::rows::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, CommRow, GpuRow, GpuTotalRow, Members, NcclPeerRow,
-    NcclTimeRow, OffsetRow, OutsideRow, PathRow, PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow,
-    StackRow, VariableRow, VariableTotalRow,
+    NcclTimeRow, OffsetRow, OrderRow, OrderRuleRow, OrderStepRow, OrderTimeRow, OutsideRow, PathRow,
+    PathTotalRow, PeerRow, RankRow, RegionRow, Row, SiteRow, StackRow, VariableRow, VariableTotalRow,
 };
 use mpisee_profile::segment::Snapshot;
 use mpisee_profile::segment::layout::{Header, MAGIC, VERSION};
@@ -102,7 +102,7 @@ pub fn kernels(input: &[u8]) {
 
 /// The sections of a profile as one text: each begins with a line `@` and the name of the file.
 fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
-    const FILES: [&str; 21] = [
+    const FILES: [&str; 25] = [
         "run.json",
         RankRow::FILE,
         CommRow::FILE,
@@ -124,6 +124,10 @@ fn sections(input: &[u8]) -> Vec<(&'static str, &[u8])> {
         StackRow::FILE,
         VariableRow::FILE,
         VariableTotalRow::FILE,
+        OrderRow::FILE,
+        OrderRuleRow::FILE,
+        OrderStepRow::FILE,
+        OrderTimeRow::FILE,
     ];
     let mut found: Vec<(&'static str, &[u8])> = Vec::new();
     let mut rest = input;
@@ -196,11 +200,15 @@ pub fn tables(input: &[u8]) {
         read::<StackRow>(&profile);
         read::<VariableRow>(&profile);
         read::<VariableTotalRow>(&profile);
+        read::<OrderRow>(&profile);
+        read::<OrderRuleRow>(&profile);
+        read::<OrderStepRow>(&profile);
+        read::<OrderTimeRow>(&profile);
     });
 }
 
 /// The commands that only read a profile; `{}` stands for it.
-const COMMANDS: [&str; 26] = [
+const COMMANDS: [&str; 27] = [
     "summary {}",
     "summary --all {}",
     "comms {}",
@@ -227,6 +235,7 @@ const COMMANDS: [&str; 26] = [
     "waits --format json --each {}",
     "sites {}",
     "paths {}",
+    "order {}",
 ];
 
 /// A whole profile, through a command of mpisee-through: the first byte says which.

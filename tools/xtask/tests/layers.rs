@@ -72,6 +72,7 @@ const COLLECTION: LayeredCrate = LayeredCrate {
         "form",
         "messages",
         "arrivals",
+        "order",
         "site_tables",
         "rank_tables",
         "devices",

@@ -40,6 +40,14 @@ pub enum RankTable {
     Paths,
     /// `stacks.csv`, of which equal rows are written once.
     Stacks,
+    /// `order.csv`.
+    Orders,
+    /// `order-rules.csv`, of which equal rows are written once.
+    OrderRules,
+    /// `order-steps.csv`, of which equal rows are written once.
+    OrderSteps,
+    /// `order-times.csv`, whose rows are summed up.
+    OrderTimes,
     /// `variables.csv`.
     Variables,
     /// The GPUs of the rank's node, in a form of their own.
@@ -51,7 +59,7 @@ pub const TABLES: usize = RankTable::ALL.len();
 
 impl RankTable {
     /// All of them, each at its number.
-    pub const ALL: [RankTable; 18] = [
+    pub const ALL: [RankTable; 22] = [
         RankTable::Ranks,
         RankTable::Comms,
         RankTable::Calls,
@@ -68,13 +76,26 @@ impl RankTable {
         RankTable::Sites,
         RankTable::Paths,
         RankTable::Stacks,
+        RankTable::Orders,
+        RankTable::OrderRules,
+        RankTable::OrderSteps,
+        RankTable::OrderTimes,
         RankTable::Variables,
         RankTable::Devices,
     ];
 
     /// Returns whether rows are looked at when they arrive, so that all of a rank have to be there.
     pub fn is_taken_whole(self) -> bool {
-        matches!(self, RankTable::Comms | RankTable::Sites | RankTable::Stacks | RankTable::Devices)
+        matches!(
+            self,
+            RankTable::Comms
+                | RankTable::Sites
+                | RankTable::Stacks
+                | RankTable::OrderRules
+                | RankTable::OrderSteps
+                | RankTable::OrderTimes
+                | RankTable::Devices
+        )
     }
 }
 
@@ -201,7 +222,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
         fn rows_arrive_in_order_over_any_number_of_ranks(
-            ranks in prop::collection::vec(prop::array::uniform18(0usize..3 * PIECE), 1..4),
+            ranks in prop::collection::vec(prop::array::uniform22(0usize..3 * PIECE), 1..4),
         ) {
             let mut sent: [Vec<u8>; TABLES] = Default::default();
             let mut ends = [0; TABLES];

@@ -4,10 +4,12 @@
 //! docs/reference/columns.md, the Python package and files of `mpisee-through export` have their
 //! descriptions from here.
 
-use super::{CopyMode, Cpus, GpuMemory, Members, Memory, MessageEnd, PeerDevice, Ranks, Seconds};
+use super::{
+    CopyMode, Cpus, GpuMemory, Members, Memory, MessageEnd, OrderStepKind, PeerDevice, Ranks, Seconds,
+};
 use crate::CommRank;
 use crate::gpu::Access;
-use crate::site::{PathId, SiteId};
+use crate::site::{OrderId, PathId, SiteId};
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt;
@@ -222,7 +224,7 @@ macro_rules! texts {
     )*};
 }
 
-texts!(Members, Ranks, Cpus, SiteId, PathId);
+texts!(Members, Ranks, Cpus, SiteId, PathId, OrderId);
 
 /// The name of an enum's variant in tables.
 struct Word<'w, T>(&'w T);
@@ -246,7 +248,7 @@ macro_rules! words {
     )*};
 }
 
-words!(Memory, GpuMemory, CopyMode, Access, MessageEnd, PeerDevice);
+words!(Memory, GpuMemory, CopyMode, Access, MessageEnd, OrderStepKind, PeerDevice);
 
 #[cfg(test)]
 mod tests {

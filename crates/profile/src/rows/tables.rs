@@ -3,9 +3,10 @@
 use super::columns::table_description;
 use super::{
     ArrivalRow, BinaryRow, CallRow, CollectiveRow, Column, CommRow, CopyRow, DeviceLinkRow, DeviceRow,
-    GpuRow, GpuTotalRow, MessageRow, NcclPeerRow, NcclTimeRow, NicRow, NodeRow, OffsetRow, OutsideRow,
-    OutsideTotalRow, PathRow, PathTotalRow, PeRow, PeerRow, RankRow, RegionRow, RegionTotalRow, Row, SiteRow,
-    SiteTotalRow, SpreadRow, StackRow, StagedRow, StreamRow, TotalRow, VariableRow, VariableTotalRow,
+    GpuRow, GpuTotalRow, MessageRow, NcclPeerRow, NcclTimeRow, NicRow, NodeRow, OffsetRow, OrderRow,
+    OrderRuleRow, OrderStepRow, OrderTimeRow, OutsideRow, OutsideTotalRow, PathRow, PathTotalRow, PeRow,
+    PeerRow, RankRow, RegionRow, RegionTotalRow, Row, SiteRow, SiteTotalRow, SpreadRow, StackRow, StagedRow,
+    StreamRow, TotalRow, VariableRow, VariableTotalRow,
 };
 
 /// A table that a profile may have.
@@ -73,6 +74,10 @@ tables!(
     CollectiveRow,
     MessageRow,
     StreamRow,
+    OrderRow,
+    OrderRuleRow,
+    OrderStepRow,
+    OrderTimeRow,
     SiteRow,
     PathRow,
     StackRow,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 /// The first word of a segment, written last when it is made.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"mpisee\0\x01");
 /// Version of the layout.
-pub const VERSION: u64 = 24;
+pub const VERSION: u64 = 25;
 /// Bytes of a host name, the most that Linux allows; a shorter one is padded with zeros.
 pub const HOST_BYTES: usize = 64;
 
@@ -121,15 +121,15 @@ const _: () = assert!(size_of::<Header>() == HEADER_BYTES);
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct ChunkHeader {
-    /// [`COUNTERS`], [`LOG`] or [`SAMPLES`].
+    /// [`COUNTERS`], [`LOG`], [`SAMPLES`] or [`ORDER`].
     pub kind: AtomicU64,
     /// Bytes of the chunk, this header included; a multiple of 64.
     pub bytes: AtomicU64,
-    /// Slots, bytes of log, or samples, that are complete.
+    /// Slots, bytes of log, samples, or what [`super::order`] says of a part, that are complete.
     pub used: AtomicU64,
     /// Of a chunk of samples, the key of the slot that counts the instances or the messages. Of a
-    /// chunk of slots, a number that it shares with the other chunks of its writer alone, as one
-    /// thread is; 0 if that is unknown.
+    /// part of an order, see [`super::order::Part::key`]. Of a chunk of slots, a number that it
+    /// shares with the other chunks of its writer alone, as one thread is; 0 if that is unknown.
     pub key: AtomicU64,
     spare: [AtomicU64; 4],
 }
@@ -144,6 +144,8 @@ pub const COUNTERS: u64 = 1;
 pub const LOG: u64 = 2;
 /// A chunk of sampled instances of one collective operation, see [`super::instances`].
 pub const SAMPLES: u64 = 3;
+/// A chunk of the order of a thread's steps, see [`super::order`].
+pub const ORDER: u64 = 4;
 
 /// A key, and what is counted under it.
 #[repr(C, align(64))]

@@ -4,6 +4,7 @@
 
 mod runs;
 
+use super::order::Step;
 use crate::{CommId, CommRank, RegionId};
 pub use runs::{Run, Runs};
 use std::ops::Range;
@@ -234,6 +235,14 @@ pub enum Record {
         /// MPI's description of it.
         description: String,
     },
+    /// A thread takes a step for the first time; the steps of a thread are numbered in the order of
+    /// their records.
+    Step {
+        /// The thread.
+        thread: u32,
+        /// The step.
+        step: Step,
+    },
     /// A region began for the first time.
     Region {
         /// The region.
@@ -267,6 +276,7 @@ const PATH: u32 = 12;
 const FUNCTION: u32 = 13;
 const VARIABLE: u32 = 14;
 const LOADED: u32 = 15;
+const STEP: u32 = 16;
 
 impl Record {
     /// The words of the record.
@@ -312,6 +322,11 @@ impl Record {
                 writer.numbers([u32::from(*operation)]);
                 writer.code(*code);
                 SITE
+            }
+            Record::Step { thread, step } => {
+                writer.numbers([*thread]);
+                step.words().into_iter().for_each(|word| writer.word(word));
+                STEP
             }
             Record::Path { frames } => {
                 frames.iter().for_each(|&code| writer.code(code));
@@ -371,6 +386,11 @@ impl Record {
                 let mut parts = text.splitn(3, '\0').map(str::to_owned);
                 let (class, name, description) = (parts.next()?, parts.next()?, parts.next()?);
                 Record::Variable { of_world, class, name, description }
+            }
+            STEP => {
+                let thread = number(&mut rest)?;
+                let words = [word(&mut rest)?, word(&mut rest)?, word(&mut rest)?];
+                Record::Step { thread, step: Step::from_words(words)? }
             }
             REGION => Record::Region { id: region(&mut rest)?, parent: region(&mut rest)?, name: text(rest) },
             _ => return None,

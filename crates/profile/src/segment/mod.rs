@@ -4,6 +4,7 @@
 //! Header │ chunk │ chunk │ chunk │ …            grows at the end, nothing ever moves
 //!          ├ counters: slots of 64 bytes, written by one thread each; one of them says where the thread is now
 //!          ├ log: what happened once (a communicator was created, named, freed; a region appeared)
+//!          ├ order: in which order a thread counted, if the user asks for it
 //!          └ samples: when the process entered and left some of its collective calls, and the calls of some of its messages
 //! ```
 //!
@@ -25,6 +26,7 @@ pub mod layout;
 pub mod log;
 pub mod membership;
 pub mod names;
+pub mod order;
 pub mod snapshot;
 pub mod source;
 pub mod streams;

@@ -15,10 +15,11 @@ use super::cpu::CpuReading;
 use super::instances::{SAMPLE_WORDS, Sample};
 use super::key::{Meaning, OperationAtSite, PeerKey, SlotKey};
 use super::layout::{
-    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, SAMPLES,
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, HOST_BYTES, Header, LOG, ORDER, SAMPLES,
     SLOT_BYTES, Slot, call, peer,
 };
 use super::log::{Code, Created};
+use super::order::Orders;
 use super::source::{SLOT_WORDS, Source, check_layout};
 use crate::error::ProfileError;
 use crate::site::{PathId, SiteId};
@@ -226,6 +227,8 @@ pub struct Snapshot {
     lives: HashMap<u64, [Ticks; 4]>,
     /// Sampled instances of collective operations, by the key that counts these.
     pub samples: HashMap<SlotKey, Vec<Sample>>,
+    /// The order of what each thread counted, if the user asked for it.
+    pub orders: Orders,
     /// The recorded calls in progress, one entry per thread that is in one.
     pub active_calls: Vec<ActiveCall>,
     /// When the last recorded call of each thread that has made one, and is in none, returned;
@@ -313,6 +316,7 @@ impl Snapshot {
             callers: Some(BTreeSet::new()),
             lives: HashMap::new(),
             samples: HashMap::new(),
+            orders: Orders::default(),
             active_calls: Vec::new(),
             last_returns: Vec::new(),
         };
@@ -418,7 +422,7 @@ impl Snapshot {
             let used = field(offset_of!(ChunkHeader, used));
             let room = at + words - body;
             match field(offset_of!(ChunkHeader, kind)) {
-                COUNTERS | SAMPLES if !counters => {}
+                COUNTERS | SAMPLES | ORDER if !counters => {}
                 COUNTERS => {
                     let slots = usize::try_from(used).unwrap_or(usize::MAX).min(room * 8 / SLOT_BYTES);
                     self.counters.reserve(slots);
@@ -436,6 +440,10 @@ impl Snapshot {
                         Sample::from_words(std::array::from_fn(word), is_message)
                     };
                     self.samples.entry(key).or_default().extend((0..samples).map(sample));
+                }
+                ORDER => {
+                    let words = (body..body + room).map(|index| source.word(index)).collect();
+                    self.orders.add_chunk(field(offset_of!(ChunkHeader, key)), used, words);
                 }
                 LOG => {
                     let words = usize::try_from(used / 8).unwrap_or(usize::MAX).min(room);

@@ -9,7 +9,7 @@ use extents::{Extents, GRANULE, MOST_BYTES};
 use file::{FirstExtent, Refusal, SharedFile, create_file, limit_of, map_private};
 use mpisee_in_process::guards::errno;
 use mpisee_profile::segment::layout::{
-    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, SAMPLES, Slot,
+    self, CHUNK_HEADER_BYTES, COUNTERS, ChunkHeader, HEADER_BYTES, Header, LOG, ORDER, SAMPLES, Slot,
 };
 use mpisee_profile::segment::log::Record;
 use mpisee_profile::segment::source::{SLOT_WORDS, settled};
@@ -136,10 +136,20 @@ impl Segment {
     /// A new chunk for samples of at least `words` words, of what `key` counts; `None` if there is
     /// no room.
     pub fn samples(&self, key: SlotKey, words: usize) -> Option<Words> {
+        self.chunk_of_words(SAMPLES, key.0, words)
+    }
+
+    /// A new chunk for a part of the order of a thread, of at least `words` words; `None` if there
+    /// is no room.
+    pub fn order(&self, part: u64, words: usize) -> Option<Words> {
+        self.chunk_of_words(ORDER, part, words)
+    }
+
+    fn chunk_of_words(&self, kind: u64, key: u64, words: usize) -> Option<Words> {
         let bytes = (CHUNK_HEADER_BYTES + words * 8).next_multiple_of(64);
         let mut growth = self.growth.lock()?;
-        let chunk = self.chunk(&mut growth, SAMPLES, bytes, bytes)?;
-        chunk.key.store(key.0, Ordering::Release);
+        let chunk = self.chunk(&mut growth, kind, bytes, bytes)?;
+        chunk.key.store(key, Ordering::Release);
         Some(Words(chunk))
     }
 
@@ -296,6 +306,11 @@ impl Words {
         // SAFETY: a chunk lies in one extent with all its bytes, aligned to words, and is never
         // unmapped.
         unsafe { slice::from_raw_parts(first, words) }
+    }
+
+    /// What it is of.
+    pub fn key(self) -> u64 {
+        self.0.key.load(Ordering::Relaxed)
     }
 
     /// How much of it readers are to take, in the unit of its kind.

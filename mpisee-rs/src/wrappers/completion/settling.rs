@@ -12,14 +12,16 @@ use crate::recording::Recorder;
 use crate::recording::streams;
 use crate::recording::unfinished::{self, CompletingCall};
 use crate::state::cached_call::Envelope;
+use crate::state::order;
 use crate::state::process;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Owner, RequestKind, RequestRef, RequestState};
 use crate::state::scratch::{CommSet, Scratch};
-use crate::state::world;
+use crate::state::world::{self, Settling};
 use crate::storage::sync::own_value;
 use mpisee_profile::rows::MessageEnd;
-use mpisee_profile::segment::{NotSeen, active_call};
+use mpisee_profile::segment::order::{NO_TAG, StepKind};
+use mpisee_profile::segment::{NotSeen, SlotKey, active_call};
 use mpisee_profile::{CommId, Operation, Ticks};
 use std::ffi::c_int;
 
@@ -82,7 +84,7 @@ impl Completion<'_> {
                 let owner = REQUESTS.complete_aliased(*key, *variable, prefer).filter(|owner| owner.recorded);
                 if let Some(owner) = &owner {
                     self.charged.add(owner.communicator);
-                    settle_without_status(self.recorder, owner);
+                    settle_aliased(self.recorder, owner);
                 }
                 owner.is_some()
             }
@@ -108,6 +110,7 @@ impl Completion<'_> {
             unfinished::forget(started.unfinished);
             if started.recorded {
                 self.charged.add(started.counted.communicator());
+                note_completion(self.recorder, started.counted.key);
                 settle_failed(self.recorder, started, error, status);
             }
             started.recorded
@@ -227,10 +230,38 @@ pub fn shares(count: usize, ticks: Ticks) -> impl Iterator<Item = Ticks> {
 /// filled if it was requested.
 #[inline]
 pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
-    let Some(status) = status.filter(|_| recorder.world.reports_isendrecv_status || !started.is_combined())
-    else {
-        return settle_without_status(recorder, &started.owner());
+    let status = match recorder.world.settling {
+        Settling::Plain => status,
+        Settling::ExceptIsendrecv => status.filter(|_| !started.is_combined()),
+        Settling::Noted => return settle_and_note(recorder, started, status),
     };
+    settle_with::<false>(recorder, started, status);
+}
+
+/// As [`settle`], where the order is kept.
+#[cold]
+#[inline(never)]
+fn settle_and_note(recorder: &Recorder, started: &RequestState, status: Option<*const Status>) {
+    note_completion(recorder, started.counted.key);
+    let status = status.filter(|_| recorder.world.reports_isendrecv_status || !started.is_combined());
+    settle_with::<true>(recorder, started, status);
+}
+
+/// Notes the completion of a request, where the order is kept.
+fn note_completion(recorder: &Recorder, started: SlotKey) {
+    if order::is_on() {
+        order::note_completion(recorder.thread, started);
+    }
+}
+
+/// As [`settle`]; `NOTED` if the order is kept.
+#[inline]
+fn settle_with<const NOTED: bool>(
+    recorder: &Recorder,
+    started: &RequestState,
+    status: Option<*const Status>,
+) {
+    let Some(status) = status else { return settle_without_status(recorder, &started.owner()) };
     if started.cancelled && was_cancelled(status) {
         return settle_cancelled(recorder, started);
     }
@@ -242,16 +273,42 @@ pub fn settle(recorder: &Recorder, started: &RequestState, status: Option<*const
     let bytes = received_bytes(&status);
     let counted = &started.counted;
     if started.kind != RequestKind::Transfer {
-        recorder.received(counted.communicator(), status.MPI_SOURCE, bytes);
+        let slot = recorder.received(counted.communicator(), status.MPI_SOURCE, bytes);
+        if let Some(slot) = slot.filter(|_| NOTED) {
+            recorder.note(StepKind::Received, slot, bytes, status.MPI_TAG);
+        }
     }
     // The bytes that the same call sent are counted already.
     match counted.reclassed(counted.bytes + bytes).filter(|_| started.reclassed) {
-        None => recorder.add_bytes(counted, bytes),
+        None => {
+            let slot = recorder.add_bytes(counted, bytes);
+            if let Some(slot) = slot.filter(|_| NOTED) {
+                recorder.note(StepKind::Bytes, slot, bytes, NO_TAG);
+            }
+        }
         Some(reclassed) => {
             recorder.uncount(counted);
-            recorder.count_call(&reclassed);
+            recorder.count_anew(&reclassed);
         }
     }
+}
+
+/// As [`settle`], of a request with an aliased handle.
+#[inline]
+fn settle_aliased(recorder: &Recorder, owner: &Owner) {
+    match recorder.world.settling {
+        Settling::Plain => settle_duplication(recorder, owner),
+        Settling::ExceptIsendrecv => settle_without_status(recorder, owner),
+        Settling::Noted => settle_aliased_and_note(recorder, owner),
+    }
+}
+
+/// As [`settle_aliased`], where the order is kept.
+#[cold]
+#[inline(never)]
+fn settle_aliased_and_note(recorder: &Recorder, owner: &Owner) {
+    note_completion(recorder, SlotKey::shared_row(owner.communicator));
+    settle_without_status(recorder, owner);
 }
 
 /// As [`settle`], without a status.
@@ -260,6 +317,12 @@ fn settle_without_status(recorder: &Recorder, owner: &Owner) {
     if owner.kind == RequestKind::SendReceive && !recorder.world.reports_isendrecv_status {
         world::not_seen(NotSeen::UnreportedReceive);
     }
+    settle_duplication(recorder, owner);
+}
+
+/// Of a duplication of a communicator, records the new one.
+#[inline]
+fn settle_duplication(recorder: &Recorder, owner: &Owner) {
     if let Some(number) = owner.duplication() {
         naming::duplicated(recorder.world, number);
     }
@@ -290,8 +353,10 @@ pub fn count_truncated(recorder: &Recorder, communicator: CommId, status: Option
     world::not_seen(NotSeen::TruncatedReceive);
     if let Some(status) = status {
         // SAFETY: both MPIs fill the status of a receive that took a message.
-        let source = unsafe { read_status(status) }.MPI_SOURCE;
-        recorder.received(communicator, source, 0);
+        let status = unsafe { read_status(status) };
+        if let Some(slot) = recorder.received(communicator, status.MPI_SOURCE, 0) {
+            recorder.note(StepKind::Received, slot, 0, status.MPI_TAG);
+        }
     }
 }
 
@@ -326,7 +391,9 @@ fn settle_cancelled(recorder: &Recorder, started: &RequestState) {
     if started.kind == RequestKind::Send {
         let (communicator, nothing) = (started.counted.communicator(), 0u64.wrapping_sub(started.message));
         recorder.sent(communicator, started.peer, 1u64.wrapping_neg(), nothing);
-        recorder.add_bytes(&started.counted, nothing);
+        if let Some(slot) = recorder.add_bytes(&started.counted, nothing) {
+            recorder.note(StepKind::Bytes, slot, nothing, NO_TAG);
+        }
     }
 }
 

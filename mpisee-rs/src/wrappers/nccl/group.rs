@@ -9,6 +9,7 @@ use crate::recording::{RecordedCall, Recorder, paths};
 use crate::state::counted_call::CountedCall;
 use crate::state::world;
 use mpisee_profile::nccl::{Comm, Meaning, NcclCall, SUCCESS, Stream};
+use mpisee_profile::segment::order::{NO_TAG, StepKind};
 use mpisee_profile::segment::{NotSeen, SlotKey};
 use mpisee_profile::{CommId, Operation, RegionId, Ticks};
 use std::cell::RefCell;
@@ -48,14 +49,19 @@ pub struct Message {
 
 impl GroupCall {
     pub fn count(&self, recorder: &Recorder) {
-        if recorder.count_call(&self.counted)
-            && let Some(path) = self.path
-        {
-            paths::count(recorder, path, self.counted.ticks);
+        if let Some(slot) = recorder.count_call(&self.counted) {
+            recorder.note_call(slot, &self.counted);
+            if let Some(path) = self.path {
+                paths::count(recorder, path, self.counted.ticks);
+            }
         }
         match self.message {
             Some(Message { key, bytes, is_sent: true }) => recorder.count_sent(key, 1, bytes),
-            Some(Message { key, bytes, is_sent: false }) => recorder.count_received(key, bytes),
+            Some(Message { key, bytes, is_sent: false }) => {
+                if let Some(slot) = recorder.count_received(key, bytes) {
+                    recorder.note(StepKind::Received, slot, bytes, NO_TAG);
+                }
+            }
             None => {}
         }
     }

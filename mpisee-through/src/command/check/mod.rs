@@ -7,6 +7,7 @@ mod findings;
 mod gpu;
 mod names;
 mod nccl_times;
+mod order;
 mod ranks;
 mod render;
 mod rows;
@@ -43,7 +44,7 @@ EXAMPLES:
 ///   and paths are in sites.csv and stacks.csv. A path has at most the calls and time of its first
 ///   site. Bytes of gpu.csv are those of its accesses. Ranks of gpus.csv use that GPU in ranks.csv,
 ///   and links join known GPUs and adapters. Bytes of staged.csv are among those of copies.csv,
-///   calls of nccl-times.csv among those of calls.csv.
+///   calls of nccl-times.csv among those of calls.csv. Steps of order.csv add up to the calls.
 /// - traffic: on each communicator, a rank received what another sent to it. Ranks of NCCL's
 ///   communicators are NCCL's.
 /// - time: mpi_s of a rank is the sum of its rows in calls.csv, and at most wall_s. The limit is

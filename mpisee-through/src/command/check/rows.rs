@@ -2,6 +2,7 @@
 
 use super::findings::{Check, Claims, Findings};
 use super::nccl_times::NcclTimeCheck;
+use super::order::OrderCheck;
 use super::sites::SiteCheck;
 use super::targets::TargetCheck;
 use super::times::WITHOUT_TIMES;
@@ -9,7 +10,7 @@ use super::{copies, devices, explanation, gpu, names, ranks, times, traffic};
 use crate::load;
 use crate::view::ProfileView;
 use anyhow::Result;
-use mpisee_profile::rows::{CallRow, CommRow, NcclPeerRow, OutsideRow, PeerRow, RankRow};
+use mpisee_profile::rows::{CallRow, CommRow, NcclPeerRow, OutsideRow, PeerCounts, PeerRow, RankRow};
 use mpisee_profile::run::Lacking;
 use std::collections::HashSet;
 
@@ -57,6 +58,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
     }
     let mut nccl_times = NcclTimeCheck::default();
     let mut targets = TargetCheck::default();
+    let mut order = OrderCheck::read(profile)?;
     let mut times = times::TimeCheck::new(ranks, times::may_overlap(run));
     for row in profile.rows::<CallRow>()? {
         let row = row?;
@@ -65,6 +67,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         times.row(&row);
         nccl_times.call(&row);
         targets.call(&row);
+        order.call(&row);
     }
     sites.finish(incomplete, findings);
     nccl_times.finish(profile, &mut members, findings)?;
@@ -79,10 +82,12 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.row("peers.csv", &row.comm, row.peer, findings);
         traffic.row(&row);
         targets.target(&row.comm, row.rank, row.counts());
+        order.peer(&row.comm, row.rank, row.counts());
     }
     for row in profile.rows_if_any::<NcclPeerRow>()? {
         let row = row?;
         members.row("nccl-peers.csv", &row.comm, row.rank, findings);
+        order.peer(&row.comm, row.rank, nccl_counts(&row));
         traffic.nccl_row(row);
     }
     traffic.finish(explanation::of_traffic(run), findings);
@@ -92,7 +97,9 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         members.row("outside.csv", &row.comm, row.rank, findings);
         members.outsider("outside.csv", &row.comm, row.peer_in_comm, findings);
         targets.target(&row.comm, row.rank, row.counts());
+        order.peer(&row.comm, row.rank, row.counts());
     }
+    order.finish(findings);
     if profile.has_column::<PeerRow>("puts") {
         targets.finish(explanation::of_traffic(run), findings);
     }
@@ -101,4 +108,14 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
     devices::check(profile, ranks, incomplete, findings)?;
     copies::check(profile, is_there, &mut members, findings)?;
     gpu::check(profile, is_there, findings)
+}
+
+fn nccl_counts(row: &NcclPeerRow) -> PeerCounts {
+    PeerCounts {
+        sent_messages: row.sent_messages,
+        sent_bytes: row.sent_bytes,
+        received_messages: row.received_messages,
+        received_bytes: row.received_bytes,
+        ..PeerCounts::default()
+    }
 }

@@ -5,6 +5,7 @@ mod by_site;
 mod nccl;
 mod pairing;
 mod sets;
+mod steps;
 mod unlike;
 
 use super::Outcome;
@@ -52,6 +53,10 @@ EXAMPLES:
 /// ranks, communicators of one call count together, and all numbers are per rank. With --by site, a
 /// row is an operation at a place in the program. Places are paired by function and line, between
 /// builds by function and file. Max is the time of the slowest rank, in any run.
+///
+/// If the first runs of both sets have the order of calls (mpisee --order), calls whose number per
+/// step has changed have a table of their own. A step is an iteration of the innermost loop that
+/// makes most of these calls.
 ///
 /// Exit code 1 if a bound of --fail-if is exceeded. Sets are judged by their means. See
 /// docs/how-to/compare-runs.md and docs/how-to/ci.md for the rules.
@@ -220,6 +225,11 @@ pub fn compared(args: &DiffArgs) -> Result<Comparison> {
     // The run as a whole comes first in a table, and second in CSV, which has one sheet.
     if in_table {
         answer.sheets.reverse();
+    }
+    if let Some(steps) = steps::sheet(views, &args.sites)?
+        && !(in_table && steps.rows.is_empty())
+    {
+        answer.sheets.push(steps);
     }
     answer.closing = closing;
     answer.cut_off = before.cut_off.or(after.cut_off);

@@ -163,6 +163,8 @@ pub struct Clause {
     comm: Option<CommPattern>,
     /// A pattern for a function, file, or file and line.
     place: Option<Glob>,
+    /// True if it is about the calls of an iteration.
+    pub is_per_step: bool,
     relation: Relation,
     number: f64,
 }
@@ -178,6 +180,7 @@ impl Clause {
             call: call.map(call_pattern),
             comm: comm.map(CommPattern::new),
             place: None,
+            is_per_step: false,
             relation: Relation::Equal,
             number: 0.0,
         }
@@ -255,24 +258,29 @@ impl FromStr for Clause {
             let known: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
             format!("'{metric}' is not one of {}", known.join(", "))
         })?;
-        let (mut call, mut comm, mut place) = (None, None, None);
+        let (mut call, mut comm, mut place, mut is_per_step) = (None, None, None, false);
         while let [word, name, more @ ..] = rest {
             let fits = match *word {
                 "of" => metric.is_about().0 && call.is_none(),
                 "on" => metric.is_about().1 && comm.is_none(),
-                "at" => metric.is_about_places() && place.is_none(),
-                other => return Err(format!("'{other}' is not 'of', 'on' or 'at'")),
+                "at" => metric.is_about_places() && place.is_none() && !is_per_step,
+                "per" => *name == "step" && metric.is_about_places() && place.is_none() && !is_per_step,
+                other => return Err(format!("'{other}' is not 'of', 'on', 'at' or 'per'")),
             };
             match *word {
                 _ if !fits => return Err(format!("'{} … {word} {name}' has no meaning", metric.name())),
                 "of" => call = Some(known_call(name)?),
                 "at" => place = Some(Glob::new(name)),
+                "per" => is_per_step = true,
                 _ => comm = Some(CommPattern::new(name)),
             }
             rest = more;
         }
         match rest {
-            [] => Ok(Clause { text: line.to_owned(), metric: *metric, call, comm, place, relation, number }),
+            [] => {
+                let (text, metric) = (line.to_owned(), *metric);
+                Ok(Clause { text, metric, call, comm, place, is_per_step, relation, number })
+            }
             [word, ..] => Err(format!("a name is missing after '{word}'")),
         }
     }
@@ -312,7 +320,10 @@ mod tests {
             ("alive of MPI_Send = 3", "has no meaning"),
             ("calls of MPI_Send of MPI_Recv = 3", "has no meaning"),
             ("calls on = 3", "a name is missing after 'on'"),
-            ("calls in W = 3", "'in' is not 'of', 'on' or 'at'"),
+            ("calls in W = 3", "'in' is not 'of', 'on', 'at' or 'per'"),
+            ("calls of MPI_Send per rank = 3", "has no meaning"),
+            ("bytes of MPI_Send per step = 3", "has no meaning"),
+            ("calls of MPI_Send at main per step = 3", "has no meaning"),
             ("bytes of MPI_Send at main = 3", "has no meaning"),
         ] {
             let error = line.parse::<Clause>().unwrap_err();

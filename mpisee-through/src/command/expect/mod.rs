@@ -8,6 +8,7 @@ use crate::comm_pattern::CommPattern;
 use crate::filter::CallFilter;
 use crate::group::{self, By, Cell, seconds};
 use crate::load;
+use crate::order::{self, Outline};
 use crate::output::{OutputArgs, is_stdout, write_file};
 use crate::run_set;
 use crate::sheet::{self, Answer, Head, Sheet, Value, caveats};
@@ -35,6 +36,7 @@ A FILE OF EXPECTATIONS:
   # what, of which operation, on which communicators, how much
   calls of MPI_Allreduce on W = 800
   calls of MPI_Waitall at halo.c:57 <= 4000
+  calls of MPI_Allreduce per step <= 2
   bytes of MPI_Alltoallv on W_a1_b2.* <= 52428800
   imbalance of MPI_Allreduce on W <= 2
   operations on W = 3
@@ -54,6 +56,8 @@ A FILE OF EXPECTATIONS:
 ///   the family of that size, without communicators made of its members.
 /// - calls ... at NAME: calls in functions, files (halo.c) or lines (halo.c:57) that match, as in
 ///   mpisee-through sites. Inlined functions match, too.
+/// - calls ... per step: calls in an iteration of the innermost loop that makes most of them, on
+///   the rank with the most. The run needs mpisee --order
 /// - operations: number of different operations
 /// - imbalance: time of the slowest rank / mean over ranks
 /// - communicators: number of communicators, without S and its descendants
@@ -93,19 +97,28 @@ const HEADS: [Head; 4] = [
     sheet::fixed("found", "FOUND"),
 ];
 
+/// What expectations are about, beside sums.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needs {
+    places: bool,
+    outlines: bool,
+}
+
 /// Sums of the profile, with which expectations are compared.
 struct Facts<'v> {
     view: &'v ProfileView,
     cells: BTreeMap<(String, String), Cell>,
     /// The places in the program that call MPI, if an expectation is about them.
     places: Vec<PlaceSum>,
+    /// The program as outlines, if an expectation is about its steps.
+    outlines: Vec<Outline>,
     /// The binaries whose lines are not known, and what to do.
     note: Option<String>,
     efficiency: Option<f64>,
 }
 
 impl<'v> Facts<'v> {
-    fn gather(view: &'v ProfileView, needs_places: bool) -> Result<Self> {
+    fn gather(view: &'v ProfileView, needs: Needs) -> Result<Self> {
         let by = By { comm: true, call: true, ..By::default() };
         let mut groups = view.group(&CallFilter::default(), by)?;
         if let Some(error) = groups.cut_off {
@@ -116,14 +129,15 @@ impl<'v> Facts<'v> {
         let name = |key: &group::GroupKey| (groups.comm(key).to_owned(), groups.call(key).to_owned());
         let cells = cells.iter().map(|(key, cell)| (name(key), cell.clone())).collect();
         let efficiency = Efficiency::of_run(view).parallel().map(|(value, _)| value);
-        let (places, note) = match needs_places {
+        let outlines = if needs.outlines { order::outlines(view, None)? } else { Vec::new() };
+        let (places, note) = match needs.places {
             true => {
                 let mut sites = Sites::needed(view, &SiteArgs::default(), &[])?;
                 (place_sums(view, &mut sites, &CallFilter::default())?.sums, sites.note())
             }
             false => (Vec::new(), None),
         };
-        Ok(Facts { view, cells, places, note, efficiency })
+        Ok(Facts { view, cells, places, outlines, note, efficiency })
     }
 
     fn takes_comm(&self, clause: &Clause, comm: &str) -> bool {
@@ -185,6 +199,16 @@ impl<'v> Facts<'v> {
         Some(calls.fold(0, u64::saturating_add))
     }
 
+    /// The calls in an iteration of the loop that makes most of them; of the thread with the most.
+    fn calls_per_step(&self, clause: &Clause) -> u64 {
+        let is_meant = |call: &order::Call| {
+            let is_there = call.comms.iter().any(|comm| self.takes_comm(clause, comm));
+            (is_there && clause.takes_call(&call.name)).then_some(())
+        };
+        let steps = self.outlines.iter().filter_map(|outline| outline.per_step(is_meant).remove(&()));
+        steps.map(|step| step.calls).max().unwrap_or(0)
+    }
+
     /// The places that a clause names; none if it names none.
     fn places_of(&self, clause: &Clause) -> impl Iterator<Item = &PlaceSum> {
         let is_there = |sum: &&PlaceSum| {
@@ -227,6 +251,7 @@ impl<'v> Facts<'v> {
     fn value(&self, clause: &Clause) -> Option<f64> {
         let chosen = || self.chosen(clause);
         match clause.metric {
+            Metric::Calls if clause.is_per_step => Some(self.calls_per_step(clause) as f64),
             Metric::Calls if clause.place().is_some() => {
                 self.calls_at_place(clause).map(|calls| calls as f64)
             }
@@ -254,15 +279,18 @@ pub fn run(args: &ExpectArgs) -> Result<Outcome> {
     let found = run_set::profiles(&args.profiles)?;
     let views: Result<Vec<ProfileView>> = found.profiles.iter().map(|path| ProfileView::open(path)).collect();
     let views = views?;
-    let gather = |needs_places: bool| -> Result<Vec<Facts<'_>>> {
-        views.iter().map(|view| Facts::gather(view, needs_places)).collect()
+    let gather = |needs: Needs| -> Result<Vec<Facts<'_>>> {
+        views.iter().map(|view| Facts::gather(view, needs)).collect()
     };
     if args.write {
-        write(&args.expectations, &args.profiles, &gather(false)?)?;
+        write(&args.expectations, &args.profiles, &gather(Needs::default())?)?;
         return Ok(Outcome::Done);
     }
     let clauses = read(&args.expectations)?;
-    let facts = gather(clauses.iter().any(|(_, clause)| clause.place().is_some()))?;
+    let facts = gather(Needs {
+        places: clauses.iter().any(|(_, clause)| clause.place().is_some()),
+        outlines: clauses.iter().any(|(_, clause)| clause.is_per_step),
+    })?;
     let (mut holds, mut lacks_lines) = (true, false);
     let mut rows = Vec::new();
     for (line, clause) in &clauses {

@@ -54,6 +54,7 @@ impl Snapshot {
                 self.check_code(&Code { module, offset: 0 })?;
                 self.loaded.push(Loaded { module, addresses, bias });
             }
+            Record::Step { thread, step } => self.orders.add_step(thread, step),
             Record::Function { file, name } => self.modules.push(Module::Function { file, name }),
             Record::Site { operation, code } => {
                 let operation = Operation::from_index(u64::from(operation));

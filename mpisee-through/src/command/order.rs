@@ -1,0 +1,219 @@
+//! `order`: the calls of the program in their order, as an outline.
+
+use super::Outcome;
+use crate::order::{self, Line, Outline, Sizes};
+use crate::output::{Format, OutputArgs, Page};
+use crate::sheet::{self, Answer, Sheet, Value};
+use crate::sites::{SiteArgs, Sites};
+use crate::units::{count, short_bytes, time};
+use crate::view::ProfileView;
+use anyhow::Result;
+use clap::Args;
+use mpisee_profile::RankSet;
+use mpisee_profile::WorldRank;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  mpirun -n 4 mpisee --order ./app
+  mpisee-through order app.mpisee                  the loops of the program, and their calls
+  mpisee-through order app.mpisee --rank 3         of one rank
+  mpisee-through order app.mpisee --all            every line of every structure
+  mpisee-through order app.mpisee --format csv     for scripts";
+
+/// The program as an outline: its calls in order, in loops with counts
+///
+/// The profile needs the order of calls, which `mpisee --order` keeps. Ranks whose calls come in
+/// the same order are shown together. So are the calls of a place, whatever their sizes and peers
+/// are. Peers are the ranks to which a call sends: +1 is the next rank, =0 is rank 0. A call that
+/// contributes nothing, as a receive, has the size of its class. TIME is the time in all calls of
+/// the line. BEFORE is the time between each and the call before. Both are of one thread, in the
+/// mean over the ranks. Polls that find nothing, as an MPI_Test before its request is complete, are
+/// left out.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct OrderArgs {
+    /// Profile of the run, a directory NAME.mpisee
+    profile: PathBuf,
+
+    /// Only this rank
+    #[arg(long, value_name = "RANK")]
+    rank: Option<u32>,
+
+    /// Show N lines of each structure (default: 40 in a table, all in CSV and JSON)
+    #[arg(long, value_name = "N", conflicts_with = "all")]
+    top: Option<usize>,
+
+    /// Show all lines (default: see --top)
+    #[arg(long)]
+    all: bool,
+
+    #[command(flatten)]
+    sites: SiteArgs,
+
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+const HEADS: [sheet::Head; 14] = [
+    sheet::fixed("ranks", "RANKS"),
+    sheet::number("thread", "THREAD"),
+    sheet::number("line", "LINE"),
+    sheet::number("depth", "DEPTH"),
+    sheet::number("times", "TIMES"),
+    sheet::number("total", "TOTAL"),
+    sheet::fixed("call", "CALL"),
+    sheet::comms("comm", "COMM"),
+    sheet::number("size_min", "MIN"),
+    sheet::number("size_max", "MAX"),
+    sheet::fixed("root", "ROOT"),
+    sheet::fixed("peers", "PEERS"),
+    sheet::number("time_s", "Time"),
+    sheet::number("between_s", "Between"),
+];
+const PLACE: sheet::Head = sheet::long("place", "PLACE");
+/// Lines of a structure in a table, unless more are asked for.
+const LINES: usize = 40;
+/// Peers of a line in a table.
+const PEERS: usize = 3;
+
+/// Runs the command.
+pub fn run(args: &OrderArgs) -> Result<Outcome> {
+    let view = ProfileView::open(&args.profile)?;
+    let outlines = order::outlines(&view, args.rank)?;
+    let mut sites = Sites::from_view(&view, &args.sites, &[])?;
+    let mut place = |line: &Line| {
+        let site = line.call.as_ref().and_then(|call| call.site);
+        let place = site.zip(sites.as_mut()).map(|(site, sites)| sites.place(site).short_text());
+        place.unwrap_or_default()
+    };
+    let is_table = args.output.format() == Format::Table;
+    let most = match (args.all, args.top) {
+        (true, _) => usize::MAX,
+        (_, Some(lines)) => lines,
+        _ if is_table => LINES,
+        _ => usize::MAX,
+    };
+    let mut answer =
+        Answer::new(view.profile(), Sheet { name: "order", heads: Vec::new(), rows: Vec::new() }, None);
+    if is_table {
+        answer.sheets.clear();
+        let page = args.output.page();
+        let texts: Vec<String> = outlines.iter().map(|it| text(it, most, page, &mut place)).collect();
+        answer.lead = texts.join("\n");
+        return answer.write(&args.output);
+    }
+    answer.sheets[0].heads = HEADS.into_iter().chain([PLACE]).collect();
+    for outline in &outlines {
+        for (number, line) in outline.lines.iter().enumerate().take(most) {
+            answer.sheets[0].rows.extend(rows(outline, number, line, &place(line)));
+        }
+    }
+    answer.write(&args.output)
+}
+
+fn ranks_of(ranks: &BTreeSet<u32>) -> RankSet {
+    ranks.iter().map(|&rank| WorldRank::new(rank)).collect()
+}
+
+/// The rows of a line, one per thread number.
+fn rows(outline: &Outline, number: usize, line: &Line, place: &str) -> Vec<Vec<Value>> {
+    let joined = |texts: &BTreeSet<String>| Vec::from_iter(texts.iter().cloned()).join(" ");
+    let row = |(thread, ranks): (&u32, &BTreeSet<u32>)| {
+        let call = line.call.as_ref();
+        let size =
+            |size: fn(Sizes) -> u64| call.map_or(Value::Nothing, |call| Value::Count(size(call.sizes)));
+        let seconds =
+            |of: fn(&order::Call) -> f64| call.map_or(Value::Nothing, |call| Value::Seconds(of(call)));
+        vec![
+            Value::Text(ranks_of(ranks).to_string()),
+            Value::Count(u64::from(*thread)),
+            Value::Count(number as u64 + 1),
+            Value::Count(line.depth as u64),
+            Value::Count(line.times),
+            Value::Count(line.total),
+            call.map_or("loop", |call| if call.name.is_empty() { "recording on" } else { &call.name }).into(),
+            Value::Text(call.map(|call| joined(&call.comms)).unwrap_or_default()),
+            size(|sizes| sizes.min),
+            size(|sizes| sizes.max),
+            Value::Text(call.map(|call| joined(&call.roots)).unwrap_or_default()),
+            Value::Text(call.map(|call| joined(&call.peers)).unwrap_or_default()),
+            seconds(|call| call.time_s),
+            seconds(|call| call.between_s),
+            place.into(),
+        ]
+    };
+    outline.threads.iter().map(row).collect()
+}
+
+/// A structure as text: its threads, then a line per call and loop.
+fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Line) -> String) -> String {
+    let threads: Vec<String> = outline
+        .threads
+        .iter()
+        .map(|(thread, ranks)| {
+            let named = ranks_of(ranks).named();
+            if *thread == 0 { named } else { format!("{named} (thread {thread})") }
+        })
+        .collect();
+    let each = if outline.threads.values().map(BTreeSet::len).sum::<usize>() > 1 { " each" } else { "" };
+    let calls = count(outline.calls, "call");
+    let mut text = format!("{}: {calls}{each}\n", page.bold(&threads.join(", ")));
+    let shown = &outline.lines[..outline.lines.len().min(most)];
+    let heads: Vec<String> = shown.iter().map(|line| "  ".repeat(line.depth) + &head(line)).collect();
+    let width = heads.iter().map(|head| head.chars().count()).max().unwrap_or(0);
+    text += &format!("  {:width$}  {:>8}  {:>8}  PLACE\n", "CALLS", "TIME", "BEFORE");
+    for (line, head) in shown.iter().zip(heads) {
+        let times = line.call.as_ref().map_or(String::new(), |call| {
+            format!("{:>8}  {:>8}  {}", time(call.time_s), time(call.between_s), place(line))
+        });
+        let pad = width - head.chars().count();
+        text += format!("  {head}{}  {times}", " ".repeat(pad)).trim_end();
+        text.push('\n');
+    }
+    let left = outline.lines.len() - shown.len();
+    if left > 0 {
+        text += &format!("  … and {}: --all\n", count(left as u64, "more line"));
+    }
+    if outline.is_cut {
+        text += "  … and more, beyond the limit of an outline\n";
+    }
+    if outline.has_lost {
+        text += "  … and calls for which the recorder had no room\n";
+    }
+    text
+}
+
+/// `4 × Isend 8 KiB to +1 on W`, or `100 ×` of a loop.
+fn head(line: &Line) -> String {
+    let times = if line.times > 1 { format!("{} × ", line.times) } else { String::new() };
+    let Some(call) = &line.call else { return times.trim_end().to_owned() };
+    if call.name.is_empty() {
+        return "recording was off".to_owned();
+    }
+    let size = match call.sizes {
+        Sizes { max: 0, .. } => String::new(),
+        Sizes { min, max, .. } if min == max => format!(" {}", short_bytes(u128::from(min))),
+        Sizes { min, max, .. } => {
+            format!(" {}-{}", short_bytes(u128::from(min)), short_bytes(u128::from(max)))
+        }
+    };
+    let peers = some_of(" to ", &call.peers) + &some_of(" root ", &call.roots);
+    let comm = match call.comms.first() {
+        Some(comm) if call.comms.len() == 1 => format!(" on {comm}"),
+        Some(comm) => format!(" on {comm} and {}", count(call.comms.len() as u64 - 1, "other")),
+        None => String::new(),
+    };
+    format!("{times}{}{size}{peers}{comm}", call.name.trim_start_matches("MPI_"))
+}
+
+/// The first of some processes, after a word.
+fn some_of(word: &str, processes: &BTreeSet<String>) -> String {
+    let first = Vec::from_iter(processes.iter().take(PEERS).map(String::as_str)).join(" ");
+    match processes.len() {
+        0 => String::new(),
+        many if many > PEERS => format!("{word}{first} and {} more", many - PEERS),
+        _ => format!("{word}{first}"),
+    }
+}

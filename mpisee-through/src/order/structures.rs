@@ -1,0 +1,85 @@
+//! The structures of a run: the outlines of its threads, of which like ones are one.
+
+use super::outline::{Means, Outline, outline};
+use super::{ThreadOrder, read};
+use crate::view::ProfileView;
+use anyhow::{Result, bail};
+use mpisee_profile::rows::OrderTimeRow;
+use mpisee_profile::site::OrderId;
+use std::collections::{BTreeSet, HashMap};
+
+/// The different structures, those of most threads first; of one rank, or of all.
+///
+/// # Errors
+/// Of a profile or a rank without an order, and of damaged tables.
+pub fn outlines(view: &ProfileView, rank: Option<u32>) -> Result<Vec<Outline>> {
+    let mut orders = read(view.profile())?;
+    if orders.is_empty() {
+        bail!(
+            "'{}' has no order of calls: run the program with `mpisee --order`; profiles with sums over ranks have none",
+            view.profile().directory().display()
+        );
+    }
+    if let Some(rank) = rank {
+        orders.retain(|order| order.row.rank == rank);
+        if orders.is_empty() {
+            bail!("rank {rank} has no order of calls in '{}'", view.profile().directory().display());
+        }
+    }
+    let means = means(view)?;
+    let mut known: HashMap<(OrderId, OrderId), usize> = HashMap::new();
+    let mut outlines: Vec<Outline> = Vec::new();
+    for order in &orders {
+        let key = (order.row.rules, order.row.alphabet);
+        let no_means = Means::default();
+        let one = match known.get(&key) {
+            // What it has of its own is its communicators.
+            Some(&at) if orders_alike(&outlines[at], order) => {
+                outlines[at].threads.entry(order.row.thread).or_default().insert(order.row.rank);
+                continue;
+            }
+            _ => outline(order, means.get(&key).unwrap_or(&no_means)),
+        };
+        match outlines.iter().position(|other| other.is_like(&one)) {
+            Some(at) => {
+                outlines[at].merge(one);
+                known.insert(key, at);
+            }
+            None => {
+                known.insert(key, outlines.len());
+                outlines.push(one);
+            }
+        }
+    }
+    outlines.sort_by_key(|it| std::cmp::Reverse(it.threads.values().map(BTreeSet::len).sum::<usize>()));
+    Ok(outlines)
+}
+
+/// Returns whether the communicators of a thread are among those of an outline.
+fn orders_alike(outline: &Outline, order: &ThreadOrder) -> bool {
+    let known: BTreeSet<&str> = outline
+        .lines
+        .iter()
+        .filter_map(|line| line.call.as_ref())
+        .flat_map(|call| call.comms.iter().map(String::as_str))
+        .collect();
+    order.row.comms.split(' ').all(|comm| known.contains(comm))
+}
+
+/// Mean times of calls, by sequence and steps.
+fn means(view: &ProfileView) -> Result<HashMap<(OrderId, OrderId), Means>> {
+    type Sums = HashMap<u32, (u64, f64, f64)>;
+    let mut sums: HashMap<(OrderId, OrderId), Sums> = HashMap::new();
+    for row in view.profile().rows_if_any::<OrderTimeRow>()? {
+        let row = row?;
+        let sum = sums.entry((row.rules, row.alphabet)).or_default().entry(row.step).or_default();
+        sum.0 += row.calls;
+        sum.1 += row.time_s.0;
+        sum.2 += row.between_s.0;
+    }
+    let mean = |(step, (calls, time_s, between_s)): (u32, (u64, f64, f64))| {
+        let calls = calls.max(1) as f64;
+        (step, (time_s / calls, between_s / calls))
+    };
+    Ok(sums.into_iter().map(|(key, steps)| (key, steps.into_iter().map(mean).collect())).collect())
+}
