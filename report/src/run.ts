@@ -7,6 +7,7 @@ import { gpus } from "./charts/gpus";
 import { grid } from "./charts/grid";
 import { locality } from "./charts/locality";
 import { operations } from "./charts/operations";
+import { order } from "./charts/order";
 import { paths } from "./charts/paths";
 import { ranks } from "./charts/ranks";
 import { regions } from "./charts/regions";
@@ -42,6 +43,7 @@ const SHORT: Record<string, string> = {
   regions: "Regions",
   cpu: "Cores",
   locality: "Locality",
+  order: "Order",
 };
 
 /** What is on the page. */
@@ -50,7 +52,7 @@ export function contents(data: Data): Contents<View> {
   return {
     header: header(data),
     lead: findings(data),
-    charts: [comms, efficiency, operations, sites, paths, timeline, ranks, matrix, gpus, waits, sizes, grid, regions, cpu, locality],
+    charts: [comms, efficiency, operations, sites, paths, order, timeline, ranks, matrix, gpus, waits, sizes, grid, regions, cpu, locality],
     view: (state, palette) => ({ model, data, state, palette }),
     choices: (state) => choices(model, state),
     short: SHORT,

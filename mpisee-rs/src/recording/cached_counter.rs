@@ -163,7 +163,9 @@ impl CachedCounter {
         if order::is_on() {
             // SAFETY: a call was counted in it, and slots are never unmapped.
             let slot = unsafe { &*self.0.slot.get() };
-            rarely(|recorder| order::note_call(recorder.thread, slot, bytes, ticks));
+            rarely(|recorder| {
+                order::note_call(&recorder.thread.order, recorder.thread.active_call, slot, bytes, ticks)
+            });
         }
         if order::is_slow(ticks) {
             self.keep_path(ticks, pointer);
@@ -225,7 +227,7 @@ impl CachedCounter {
         } else if let Some(bytes) = bytes {
             // The next one comes here, too.
             let kind = if end == MessageEnd::Sent { StepKind::Sent } else { StepKind::Received };
-            rarely(|recorder| order::note(recorder.thread, kind, peer_slot, bytes, ends.tag()));
+            rarely(|recorder| order::note(&recorder.thread.order, kind, peer_slot, bytes, ends.tag()));
         }
         Some((peer_slot, stream))
     }

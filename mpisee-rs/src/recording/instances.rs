@@ -127,7 +127,7 @@ fn note_root(active_call: &Slot, root: Option<u32>) {
         && let Some(root) = root
     {
         let communicator = active_call::communicator_of(own_value(&active_call.values[active_call::CALL]));
-        rarely(|recorder| order::note_root(recorder.thread, communicator, root));
+        rarely(|recorder| order::note_root(&recorder.thread.order, communicator, root));
     }
 }
 

@@ -376,7 +376,7 @@ impl Recorder {
     /// Notes a call that was counted in that slot, where the order is kept.
     pub fn note_call(&self, slot: &Slot, counted: &CountedCall) {
         if order::is_on() {
-            order::note_call(self.thread, slot, counted.bytes, counted.ticks);
+            order::note_call(&self.thread.order, self.thread.active_call, slot, counted.bytes, counted.ticks);
         }
     }
 
@@ -505,7 +505,7 @@ impl Recorder {
     #[inline]
     pub fn note(&self, kind: StepKind, slot: &Slot, bytes: u64, tag: i32) {
         if order::is_on() {
-            order::note(self.thread, kind, slot, bytes, tag);
+            order::note(&self.thread.order, kind, slot, bytes, tag);
         }
     }
 

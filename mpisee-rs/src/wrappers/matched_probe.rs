@@ -10,6 +10,7 @@ use crate::recording::volume::{Block, CountArgument};
 use crate::recording::{RecordedCall, Recorder, ReturnedCall, record_call, record_call_with_status, streams};
 use crate::state::cached_call::Envelope;
 use crate::state::handles::MESSAGES;
+use crate::state::order;
 use crate::state::request::RequestKind;
 use crate::state::world;
 use mpisee_profile::segment::NotSeen;
@@ -78,6 +79,9 @@ unsafe fn probe(
     let status = if status == STATUS_IGNORE { own.as_mut_ptr() } else { status };
     let ((code, found), ticks) = call.time_with(operation, id, from.word(), || make(status));
     call.record(|recorder| {
+        if found {
+            order::note_found(&recorder.thread.order);
+        }
         if let Some(communicator) = communicator {
             recorder.count_time(communicator, operation, ticks);
         }

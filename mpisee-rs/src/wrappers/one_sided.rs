@@ -121,22 +121,23 @@ fn accumulated<C: CountArgument>(
     if op.get() == recorder.world.predefined.no_op { result.bytes() } else { origin.bytes() }
 }
 
-/// Counts the operation at its target, and returns its bytes; 0 if the call failed.
+/// The bytes of an operation on the memory of another process; `None` if the call failed.
 #[inline]
-fn count_at_target(
+fn bytes_at_target(
     recorder: &Recorder,
     made: &ReturnedCall,
     target: c_int,
     bytes: impl FnOnce(&Recorder) -> u64,
-) -> u64 {
-    if !made.succeeded() || target == constant::PROC_NULL {
-        return 0;
-    }
-    let bytes = bytes(recorder);
-    if let Some(access) = Access::from_operation(made.operation) {
+) -> Option<u64> {
+    (made.succeeded() && target != constant::PROC_NULL).then(|| bytes(recorder))
+}
+
+/// Counts the operation at its target.
+#[inline]
+fn count_at_target(recorder: &Recorder, made: &ReturnedCall, target: c_int, bytes: Option<u64>) {
+    if let Some((access, bytes)) = Access::from_operation(made.operation).zip(bytes) {
         recorder.count_access(made.communicator, access, target, bytes);
     }
-    bytes
 }
 
 #[inline]
@@ -153,8 +154,10 @@ fn count(
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
-            let bytes = count_at_target(recorder, made, target, bytes);
+            let known = bytes_at_target(recorder, made, target, bytes);
+            let bytes = known.unwrap_or(0);
             made.count(recorder, bytes, bytes);
+            count_at_target(recorder, made, target, known);
         },
     )
 }
@@ -177,8 +180,10 @@ unsafe fn start(
         |_| WINDOWS.communicator_of(win),
         make,
         |recorder, made| {
-            let bytes = count_at_target(recorder, made, target, bytes);
+            let known = bytes_at_target(recorder, made, target, bytes);
+            let bytes = known.unwrap_or(0);
             let sample = made.count(recorder, bytes, bytes);
+            count_at_target(recorder, made, target, known);
             // SAFETY: a call that succeeded has stored it there.
             unsafe { made.add_request(request, RequestKind::Access, sample, bytes) };
         },

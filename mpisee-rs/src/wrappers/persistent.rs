@@ -141,7 +141,7 @@ fn note_opened(recorder: &Recorder, operation: Operation, opened: &mut [Opened],
                 RequestKind::Send => recorder.sent(communicator, template.peer, 1, template.message),
                 RequestKind::Collective if order::is_on() => {
                     if let Ok(root) = u32::try_from(template.peer) {
-                        order::note_root(recorder.thread, communicator, root);
+                        order::note_root(&recorder.thread.order, communicator, root);
                     }
                 }
                 _ => {}

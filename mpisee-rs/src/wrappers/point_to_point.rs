@@ -12,9 +12,10 @@ use crate::recording::{RecordedCall, Recorder, record_call};
 use crate::state::cached_call::Envelope;
 use crate::state::communicator::CommRef;
 use crate::state::counted_call::CountedCall;
+use crate::state::order;
 use crate::state::request::REQUESTS;
 use crate::state::request::{RequestKind, RequestState};
-use crate::state::{process, world};
+use crate::state::{process, thread, world};
 use mpisee_profile::rows::MessageEnd;
 use mpisee_profile::segment::NotSeen;
 use mpisee_profile::{Operation, Ticks};
@@ -282,6 +283,9 @@ pub unsafe fn immediate_probe(
         return call_uncounted(operation, comm, NO_SPREAD, &copied);
     };
     let (code, ticks) = call.time_message(ends, make);
+    if order::is_on() && !found_none(code) {
+        thread::own().into_iter().for_each(|thread| order::note_found(&thread.order));
+    }
     call.count(0, 0, ticks);
     if polls::is_called_by_program() {
         let id = polls::poll_for_message(operation, comm.get(), ends);

@@ -1,7 +1,7 @@
 //! `order`: the calls of the program in their order, as an outline.
 
 use super::Outcome;
-use crate::order::{self, Line, Outline, Sizes};
+use crate::order::{self, Call, Line, Outline, Sizes};
 use crate::output::{Format, OutputArgs, Page};
 use crate::sheet::{self, Answer, Sheet, Value};
 use crate::sites::{SiteArgs, Sites};
@@ -56,13 +56,14 @@ pub struct OrderArgs {
     output: OutputArgs,
 }
 
-const HEADS: [sheet::Head; 14] = [
+const HEADS: [sheet::Head; 15] = [
     sheet::fixed("ranks", "RANKS"),
     sheet::number("thread", "THREAD"),
     sheet::number("line", "LINE"),
     sheet::number("depth", "DEPTH"),
     sheet::number("times", "TIMES"),
     sheet::number("total", "TOTAL"),
+    sheet::fixed("outline", "OUTLINE"),
     sheet::fixed("call", "CALL"),
     sheet::comms("comm", "COMM"),
     sheet::number("size_min", "MIN"),
@@ -80,12 +81,15 @@ const PEERS: usize = 3;
 
 /// Runs the command.
 pub fn run(args: &OrderArgs) -> Result<Outcome> {
-    let view = ProfileView::open(&args.profile)?;
-    let outlines = order::outlines(&view, args.rank)?;
-    let mut sites = Sites::from_view(&view, &args.sites, &[])?;
-    let mut place = |line: &Line| {
-        let site = line.call.as_ref().and_then(|call| call.site);
-        let place = site.zip(sites.as_mut()).map(|(site, sites)| sites.place(site).short_text());
+    answer(args, &ProfileView::open(&args.profile)?)?.write(&args.output)
+}
+
+/// The structures of the program: text for a table, else a sheet of their lines.
+pub fn answer(args: &OrderArgs, view: &ProfileView) -> Result<Answer> {
+    let outlines = order::outlines(view, args.rank)?;
+    let mut sites = Sites::from_view(view, &args.sites, &[])?;
+    let mut place = |call: &Call| {
+        let place = call.site.zip(sites.as_mut()).map(|(site, sites)| sites.place(site).short_text());
         place.unwrap_or_default()
     };
     let is_table = args.output.format() == Format::Table;
@@ -95,22 +99,22 @@ pub fn run(args: &OrderArgs) -> Result<Outcome> {
         _ if is_table => LINES,
         _ => usize::MAX,
     };
-    let mut answer =
-        Answer::new(view.profile(), Sheet { name: "order", heads: Vec::new(), rows: Vec::new() }, None);
+    let heads = HEADS.into_iter().chain([PLACE]).collect();
+    let mut answer = Answer::new(view.profile(), Sheet { name: "order", heads, rows: Vec::new() }, None);
     if is_table {
         answer.sheets.clear();
         let page = args.output.page();
         let texts: Vec<String> = outlines.iter().map(|it| text(it, most, page, &mut place)).collect();
         answer.lead = texts.join("\n");
-        return answer.write(&args.output);
+        return Ok(answer);
     }
-    answer.sheets[0].heads = HEADS.into_iter().chain([PLACE]).collect();
     for outline in &outlines {
         for (number, line) in outline.lines.iter().enumerate().take(most) {
-            answer.sheets[0].rows.extend(rows(outline, number, line, &place(line)));
+            let place = outline.call(line).map_or_else(String::new, &mut place);
+            answer.sheets[0].rows.extend(rows(outline, number, line, &place));
         }
     }
-    answer.write(&args.output)
+    Ok(answer)
 }
 
 fn ranks_of(ranks: &BTreeSet<u32>) -> RankSet {
@@ -121,11 +125,12 @@ fn ranks_of(ranks: &BTreeSet<u32>) -> RankSet {
 fn rows(outline: &Outline, number: usize, line: &Line, place: &str) -> Vec<Vec<Value>> {
     let joined = |texts: &BTreeSet<String>| Vec::from_iter(texts.iter().cloned()).join(" ");
     let row = |(thread, ranks): (&u32, &BTreeSet<u32>)| {
-        let call = line.call.as_ref();
+        let call = outline.call(line);
         let size =
             |size: fn(Sizes) -> u64| call.map_or(Value::Nothing, |call| Value::Count(size(call.sizes)));
-        let seconds =
-            |of: fn(&order::Call) -> f64| call.map_or(Value::Nothing, |call| Value::Seconds(of(call)));
+        let seconds = |mean_s: fn(&Call) -> f64| {
+            call.map_or(Value::Nothing, |call| Value::Seconds(mean_s(call) * line.total as f64))
+        };
         vec![
             Value::Text(ranks_of(ranks).to_string()),
             Value::Count(u64::from(*thread)),
@@ -133,6 +138,7 @@ fn rows(outline: &Outline, number: usize, line: &Line, place: &str) -> Vec<Vec<V
             Value::Count(line.depth as u64),
             Value::Count(line.times),
             Value::Count(line.total),
+            Value::Text(head(line, call)),
             call.map_or("loop", |call| if call.name.is_empty() { "recording on" } else { &call.name }).into(),
             Value::Text(call.map(|call| joined(&call.comms)).unwrap_or_default()),
             size(|sizes| sizes.min),
@@ -148,7 +154,7 @@ fn rows(outline: &Outline, number: usize, line: &Line, place: &str) -> Vec<Vec<V
 }
 
 /// A structure as text: its threads, then a line per call and loop.
-fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Line) -> String) -> String {
+fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Call) -> String) -> String {
     let threads: Vec<String> = outline
         .threads
         .iter()
@@ -158,15 +164,18 @@ fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Line
         })
         .collect();
     let each = if outline.threads.values().map(BTreeSet::len).sum::<usize>() > 1 { " each" } else { "" };
-    let calls = count(outline.calls, "call");
-    let mut text = format!("{}: {calls}{each}\n", page.bold(&threads.join(", ")));
+    let first = if outline.lost > 0 { "the first " } else { "" };
+    let calls = count(outline.length, "call");
+    let mut text = format!("{}: {first}{calls}{each}\n", page.bold(&threads.join(", ")));
     let shown = &outline.lines[..outline.lines.len().min(most)];
-    let heads: Vec<String> = shown.iter().map(|line| "  ".repeat(line.depth) + &head(line)).collect();
+    let heads: Vec<String> =
+        shown.iter().map(|line| "  ".repeat(line.depth) + &head(line, outline.call(line))).collect();
     let width = heads.iter().map(|head| head.chars().count()).max().unwrap_or(0);
     text += &format!("  {:width$}  {:>8}  {:>8}  PLACE\n", "CALLS", "TIME", "BEFORE");
     for (line, head) in shown.iter().zip(heads) {
-        let times = line.call.as_ref().map_or(String::new(), |call| {
-            format!("{:>8}  {:>8}  {}", time(call.time_s), time(call.between_s), place(line))
+        let times = outline.call(line).map_or(String::new(), |call| {
+            let [time_s, between_s] = [call.time_s, call.between_s].map(|mean_s| mean_s * line.total as f64);
+            format!("{:>8}  {:>8}  {}", time(time_s), time(between_s), place(call))
         });
         let pad = width - head.chars().count();
         text += format!("  {head}{}  {times}", " ".repeat(pad)).trim_end();
@@ -179,23 +188,23 @@ fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Line
     if outline.is_cut {
         text += "  … and more, beyond the limit of an outline\n";
     }
-    if outline.has_lost {
-        text += "  … and calls for which the recorder had no room\n";
+    if outline.lost > 0 {
+        text += &format!("  … and {} that the recorder could not note\n", count(outline.lost, "step"));
     }
     text
 }
 
 /// `4 × Isend 8 KiB to +1 on W`, or `100 ×` of a loop.
-fn head(line: &Line) -> String {
+fn head(line: &Line, call: Option<&Call>) -> String {
     let times = if line.times > 1 { format!("{} × ", line.times) } else { String::new() };
-    let Some(call) = &line.call else { return times.trim_end().to_owned() };
+    let Some(call) = call else { return times.trim_end().to_owned() };
     if call.name.is_empty() {
         return "recording was off".to_owned();
     }
     let size = match call.sizes {
         Sizes { max: 0, .. } => String::new(),
-        Sizes { min, max, .. } if min == max => format!(" {}", short_bytes(u128::from(min))),
-        Sizes { min, max, .. } => {
+        Sizes { min, max } if min == max => format!(" {}", short_bytes(u128::from(min))),
+        Sizes { min, max } => {
             format!(" {}-{}", short_bytes(u128::from(min)), short_bytes(u128::from(max)))
         }
     };

@@ -21,13 +21,14 @@ pub struct ThreadOrder {
     pub rules: Rc<Rules>,
     /// The steps.
     pub steps: Rc<Vec<OrderStepRow>>,
+    comms: Vec<String>,
 }
 
 impl ThreadOrder {
     /// The name of a step's communicator; empty where there is none.
     pub fn comm(&self, step: &OrderStepRow) -> &str {
         let place = step.comm.and_then(|place| usize::try_from(place).ok());
-        place.and_then(|place| self.row.comms.split(' ').nth(place)).unwrap_or_default()
+        place.and_then(|place| self.comms.get(place)).map_or("", String::as_str)
     }
 }
 
@@ -80,7 +81,8 @@ pub fn read(profile: &Profile) -> Result<Vec<ThreadOrder>, ProfileError> {
         if !fits || rules.len() != row.steps {
             return Err(refused("the sequence has other steps than the row and the alphabet have"));
         }
-        orders.push(ThreadOrder { row, rules, steps });
+        let comms = row.comms.split(' ').map(str::to_owned).collect();
+        orders.push(ThreadOrder { row, rules, steps, comms });
     }
     Ok(orders)
 }

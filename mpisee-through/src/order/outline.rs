@@ -12,7 +12,7 @@ const MOST_NODES: usize = 1 << 24;
 /// Lines of an outline at most: a rule that is used in several places has its lines in each.
 const MOST_LINES: usize = 100_000;
 /// Steps that are looked at, further repetitions of loops aside.
-const MOST_STEPS: u64 = 1 << 27;
+const MOST_STEPS: u64 = 1 << 24;
 
 /// A line of an outline.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,8 +23,8 @@ pub struct Line {
     pub times: u64,
     /// How often it is made in all by one thread.
     pub total: u64,
-    /// The call; `None` of a loop.
-    pub call: Option<Call>,
+    /// The number of the call in [`Outline::calls`]; `None` of a loop.
+    pub call: Option<usize>,
 }
 
 /// Calls of one function at one place.
@@ -42,9 +42,9 @@ pub struct Call {
     pub peers: BTreeSet<String>,
     /// The place of the call.
     pub site: Option<SiteId>,
-    /// Time in all these calls, of one thread in the mean.
+    /// The mean time of one.
     pub time_s: f64,
-    /// Time between the call before and these calls.
+    /// The mean time between the call before and one.
     pub between_s: f64,
 }
 
@@ -55,32 +55,24 @@ pub struct Sizes {
     pub min: u64,
     /// In bytes.
     pub max: u64,
-    /// True if these are sizes of messages, and not bounds of their size classes.
-    pub are_exact: bool,
 }
 
 impl Sizes {
     /// Of calls without messages.
-    const NOTHING: Sizes = Sizes { min: 0, max: 0, are_exact: true };
+    const NOTHING: Sizes = Sizes { min: 0, max: 0 };
 
     /// Of a call: the bytes that it contributes, if they are a message of its size class.
     fn from_step(step: &OrderStepRow) -> Sizes {
         let (min, max) = (step.size_min.unwrap_or_default(), step.size_max.unwrap_or_default());
         match u64::try_from(step.bytes) {
-            Ok(bytes) if (min..=max).contains(&bytes) => Sizes { min: bytes, max: bytes, are_exact: true },
-            _ => Sizes { min, max, are_exact: false },
+            Ok(bytes) if (min..=max).contains(&bytes) => Sizes { min: bytes, max: bytes },
+            _ => Sizes { min, max },
         }
     }
 
-    /// Of both. What is known exactly of one, as of the root of a broadcast, tells it of the other.
+    /// Of both.
     fn merged(self, other: Sizes) -> Sizes {
-        match (self.are_exact, other.are_exact) {
-            (true, false) if other.min <= self.min && self.max <= other.max => self,
-            (false, true) if self.min <= other.min && other.max <= self.max => other,
-            (left, right) => {
-                Sizes { min: self.min.min(other.min), max: self.max.max(other.max), are_exact: left && right }
-            }
-        }
+        Sizes { min: self.min.min(other.min), max: self.max.max(other.max) }
     }
 }
 
@@ -89,14 +81,16 @@ impl Sizes {
 pub struct Outline {
     /// The threads: ranks, by the number of the thread.
     pub threads: BTreeMap<u32, BTreeSet<u32>>,
-    /// Calls of one thread.
-    pub calls: u64,
+    /// The number of calls of one thread.
+    pub length: u64,
     /// The lines.
     pub lines: Vec<Line>,
+    /// The calls of lines.
+    pub calls: Vec<Call>,
     /// Lines beyond the limit are left out.
     pub is_cut: bool,
-    /// A thread had no room for all of its steps.
-    pub has_lost: bool,
+    /// Steps of threads for which there was no room.
+    pub lost: u64,
 }
 
 /// Mean times of a thread's calls: by step, in calls and before them.
@@ -108,10 +102,11 @@ pub fn outline(order: &ThreadOrder, means: &Means) -> Outline {
     let (rules, counts) = (grammar.rules(), order.rules.terminals());
     let mut outline = Outline {
         threads: BTreeMap::from([(order.row.thread, BTreeSet::from([order.row.rank]))]),
-        calls: rules.len(),
+        length: rules.len(),
         lines: Vec::new(),
+        calls: items.iter().map(|item| call(order, item, &counts, means)).collect(),
         is_cut,
-        has_lost: order.row.lost > 0,
+        lost: order.row.lost,
     };
     let mut open = vec![(0usize, 0usize, 0usize, 1u64)];
     while let Some((rule, at, depth, total)) = open.last_mut() {
@@ -132,8 +127,7 @@ pub fn outline(order: &ThreadOrder, means: &Means) -> Outline {
                 open.push((inner as usize, 0, depth + 1, total));
             }
             None => {
-                let item = symbol.as_terminal().and_then(|item| items.get(item as usize));
-                let call = item.map(|item| call(order, item, &counts, means, total));
+                let call = symbol.as_terminal().map(|item| item as usize);
                 outline.lines.push(Line { depth, times, total, call });
             }
         }
@@ -257,8 +251,9 @@ fn calls(order: &ThreadOrder) -> Calls {
             continue;
         };
         let period = calls.grammar.len() - *before;
+        let is_over = *done == count || *done > 2 && period == 0;
         let is_looked_at = *done > 2 && done.is_power_of_two();
-        if *done == count || is_looked_at && calls.grammar.repeat_last(period, count - *done) {
+        if is_over || is_looked_at && calls.grammar.repeat_last(period, count - *done) {
             (*at, *done) = (*at + 1, 0);
             continue;
         }
@@ -279,8 +274,8 @@ fn calls(order: &ThreadOrder) -> Calls {
     calls
 }
 
-/// The calls of an item as one, with the time of as many.
-fn call(order: &ThreadOrder, item: &Item, counts: &BTreeMap<u32, u64>, means: &Means, total: u64) -> Call {
+/// The calls of an item.
+fn call(order: &ThreadOrder, item: &Item, counts: &BTreeMap<u32, u64>, means: &Means) -> Call {
     let steps = || item.calls.iter().map(|&step| &order.steps[step as usize]);
     let parts = |is_root: bool| {
         let parts = item.parts.iter().map(|&step| &order.steps[step as usize]);
@@ -293,7 +288,7 @@ fn call(order: &ThreadOrder, item: &Item, counts: &BTreeMap<u32, u64>, means: &M
         let (time_s, between_s) = means.get(step).copied().unwrap_or_default();
         sums = (sums.0 + count, sums.1 + count * time_s, sums.2 + count * between_s);
     }
-    let share = if sums.0 > 0.0 { total as f64 / sums.0 } else { 0.0 };
+    let calls = sums.0.max(1.0);
     let first = item.calls.first().map(|&step| &order.steps[step as usize]);
     Call {
         name: first.map_or(String::new(), |step| step.call.clone()),
@@ -302,17 +297,22 @@ fn call(order: &ThreadOrder, item: &Item, counts: &BTreeMap<u32, u64>, means: &M
         roots: parts(true),
         peers: parts(false),
         site: first.and_then(|step| step.site),
-        time_s: sums.1 * share,
-        between_s: sums.2 * share,
+        time_s: sums.1 / calls,
+        between_s: sums.2 / calls,
     }
 }
 
 impl Outline {
+    /// The call of a line; `None` of a loop.
+    pub fn call(&self, line: &Line) -> Option<&Call> {
+        line.call.and_then(|call| self.calls.get(call))
+    }
+
     /// Returns whether another thread has the same calls in the same order, on whatever
     /// communicators and with whatever peers.
     pub fn is_like(&self, other: &Outline) -> bool {
         let is_like = |(left, right): (&Line, &Line)| {
-            let calls_alike = match (&left.call, &right.call) {
+            let calls_alike = match (self.call(left), other.call(right)) {
                 (Some(left), Some(right)) => left.name == right.name && left.site == right.site,
                 (left, right) => left.is_none() && right.is_none(),
             };
@@ -323,15 +323,16 @@ impl Outline {
 
     /// Adds threads with the same structure.
     pub fn merge(&mut self, other: Outline) {
-        let [own, others] =
+        let [owned, others] =
             [&*self, &other].map(|it| it.threads.values().map(BTreeSet::len).sum::<usize>() as f64);
-        for (line, more) in self.lines.iter_mut().zip(other.lines) {
-            let (Some(call), Some(more)) = (&mut line.call, more.call) else { continue };
-            call.comms.extend(more.comms);
-            call.peers.extend(more.peers);
-            call.roots.extend(more.roots);
+        let pairs = self.lines.iter().zip(&other.lines).filter_map(|(own, other)| own.call.zip(other.call));
+        for (own, more) in pairs.collect::<BTreeSet<_>>() {
+            let Some((call, more)) = self.calls.get_mut(own).zip(other.calls.get(more)) else { continue };
+            call.comms.extend(more.comms.iter().cloned());
+            call.peers.extend(more.peers.iter().cloned());
+            call.roots.extend(more.roots.iter().cloned());
             call.sizes = call.sizes.merged(more.sizes);
-            let mean = |one: f64, other: f64| (one * own + other * others) / (own + others);
+            let mean = |one: f64, other: f64| (one * owned + other * others) / (owned + others);
             call.time_s = mean(call.time_s, more.time_s);
             call.between_s = mean(call.between_s, more.between_s);
         }
@@ -339,7 +340,7 @@ impl Outline {
             self.threads.entry(thread).or_default().extend(ranks);
         }
         self.is_cut |= other.is_cut;
-        self.has_lost |= other.has_lost;
+        self.lost = self.lost.saturating_add(other.lost);
     }
 }
 
@@ -362,7 +363,7 @@ impl Outline {
         let mut sums: BTreeMap<(K, usize), PerStep> = BTreeMap::new();
         for (number, line) in self.lines.iter().enumerate() {
             loops.truncate(line.depth);
-            match &line.call {
+            match self.call(line) {
                 None => loops.push(number),
                 Some(call) => {
                     let Some((key, innermost)) = key(call).zip(loops.last().copied()) else { continue };

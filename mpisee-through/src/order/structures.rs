@@ -57,12 +57,8 @@ pub fn outlines(view: &ProfileView, rank: Option<u32>) -> Result<Vec<Outline>> {
 
 /// Returns whether the communicators of a thread are among those of an outline.
 fn orders_alike(outline: &Outline, order: &ThreadOrder) -> bool {
-    let known: BTreeSet<&str> = outline
-        .lines
-        .iter()
-        .filter_map(|line| line.call.as_ref())
-        .flat_map(|call| call.comms.iter().map(String::as_str))
-        .collect();
+    let known: BTreeSet<&str> =
+        outline.calls.iter().flat_map(|call| call.comms.iter().map(String::as_str)).collect();
     order.row.comms.split(' ').all(|comm| known.contains(comm))
 }
 

@@ -84,6 +84,13 @@ fn damaged_orders_are_refused() {
     }
 }
 
+/// Two ranks with calls and their order.
+pub fn ordered() -> Written {
+    let written = counted().write();
+    add_order(&written.beside().join("app.mpisee"), ORDER, RULES);
+    written
+}
+
 /// Two ranks with the calls of the rules.
 fn counted() -> Builder {
     (0..2).fold(Builder::new(2), |builder, rank| {

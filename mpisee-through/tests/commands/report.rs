@@ -6,6 +6,7 @@ pub mod page;
 mod places;
 mod several;
 
+use crate::order::ordered;
 use crate::support::{Builder, Written, pools, splatt};
 use base64::Engine;
 use mpisee_profile::rows::{ArrivalRow, CollectiveRow, Seconds};
@@ -230,15 +231,18 @@ fn waits_are_those_of_the_command() {
 
 #[test]
 fn tables_are_the_answers_of_commands() {
-    for profile in [full().write(), splatt().write()] {
+    for profile in [full().write(), splatt().write(), ordered()] {
         let data = data_of(&page_of(&profile));
+        let has_order = data["tables"].get("order").is_some();
+        assert_eq!(has_order, profile.beside().join("app.mpisee/order.csv").exists());
+        let order = has_order.then_some(("order", "order"));
         let lists = [
             ("ranks", "ranks"),
             ("regions", "regions"),
             ("locality", "communicators"),
             ("efficiency", "efficiency"),
         ];
-        for (command, name) in lists {
+        for (command, name) in lists.into_iter().chain(order) {
             let answer = json_of(&profile, &[command]);
             assert_eq!(rows_of(&data["tables"][command]), *list(&answer[name]), "{command}");
         }

@@ -201,6 +201,11 @@ class Profile(Generic[Frame]):
         return self.table("stacks")
 
     @property
+    def order(self) -> Frame:
+        """One row per thread and its sequence of calls, with ``--order``; ``table("order-rules")`` has the sequences."""
+        return self.table("order")
+
+    @property
     def variables(self) -> Frame:
         """Performance variables of MPI, where ``--mpi-t`` chose some."""
         return self.table("variables")

@@ -148,6 +148,26 @@ fn collective_calls_have_their_roots(mpi: &Mpi) {
 }
 
 #[case]
+fn calls_that_find_something_are_steps_and_accesses_follow_their_call(mpi: &Mpi) {
+    let finished = ordered(mpi, "order/found").ranks(3).profiled();
+    finished.check();
+    let order = Order::read(&finished.directory());
+    for row in &order.threads {
+        let steps = order.steps_of(row);
+        let calls = |call: &str| {
+            steps.iter().filter(|step| step.kind == OrderStepKind::Call && step.call == call).count()
+        };
+        let found = ["MPI_Iprobe", "MPI_Improbe", "MPI_Request_get_status", "MPI_Recv", "MPI_Mrecv"];
+        assert_eq!(found.map(calls), [20; 5]);
+        let accesses = steps.windows(2).filter_map(|pair| match pair[1].kind {
+            OrderStepKind::Put | OrderStepKind::Get => Some((pair[0].call.as_str(), pair[1].bytes)),
+            _ => None,
+        });
+        assert_eq!(Vec::from_iter(accesses), [("MPI_Put", 307), ("MPI_Get", 601)]);
+    }
+}
+
+#[case]
 fn a_killed_rank_leaves_its_whole_order(mpi: &Mpi) {
     let place = Place::new();
     let mut command = place.command(mpi, 3);

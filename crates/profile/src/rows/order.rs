@@ -15,11 +15,13 @@ use serde::{Deserialize, Serialize};
 pub struct OrderRow {
     /// The process.
     pub rank: u32,
-    /// The number of the thread, in the order of the threads' first calls.
+    /// The number of the thread, in the order of the threads' first calls. A thread that begins
+    /// when another has ended may share its row.
     pub thread: u32,
     /// The number of steps.
     pub steps: u64,
-    /// Steps after these, for which there was no room.
+    /// Steps after these that could not be noted, mostly for lack of room. A rank that was killed
+    /// when its segment was full may have more.
     pub lost: u64,
     /// The sequence, as in `order-rules.csv`.
     pub rules: OrderId,

@@ -10,7 +10,7 @@
 //! before ([`Edge`]).
 
 use super::SlotKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One change of a counter, or the completion of a request.
@@ -123,6 +123,12 @@ pub enum Part {
     CompressedToo = 2,
     /// The [`Edge`]s.
     Edges = 3,
+    /// One word: the number of steps that are missing after the others.
+    Lost = 4,
+}
+
+impl Part {
+    const ALL: [Part; 5] = [Part::Recent, Part::Compressed, Part::CompressedToo, Part::Edges, Part::Lost];
 }
 
 impl Part {
@@ -132,8 +138,7 @@ impl Part {
     }
 
     fn from_key(key: u64) -> Option<(u32, Part)> {
-        let parts = [Part::Recent, Part::Compressed, Part::CompressedToo, Part::Edges];
-        let part = *parts.get(usize::try_from(key & 0xff).ok()?)?;
+        let part = *Part::ALL.get(usize::try_from(key & 0xff).ok()?)?;
         Some((u32::try_from(key >> 8).ok()?, part))
     }
 }
@@ -142,11 +147,9 @@ impl Part {
 pub mod recent {
     /// The number of all steps so far.
     pub const STEPS: usize = 0;
-    /// Steps that came when there was no room for them.
-    pub const LOST: usize = 1;
     /// The first of the last steps: that with number N is at N modulo the number of words from here
     /// on.
-    pub const FIRST: usize = 2;
+    pub const FIRST: usize = 1;
 }
 
 /// Classes of durations.
@@ -297,7 +300,10 @@ impl Orders {
 
     /// The orders; of a thread whose parts do not fit together, the steps alone.
     pub fn threads(&self) -> Vec<(u32, ThreadOrder)> {
-        self.threads.iter().map(|(&thread, steps)| (thread, self.thread(thread, steps))).collect()
+        let of_chunks = self.chunks.keys().map(|&(thread, _)| thread);
+        let threads: BTreeSet<u32> = self.threads.keys().copied().chain(of_chunks).collect();
+        let steps = |thread| self.threads.get(&thread).map_or(&[][..], Vec::as_slice);
+        threads.into_iter().map(|thread| (thread, self.thread(thread, steps(thread)))).collect()
     }
 
     fn thread(&self, thread: u32, steps: &[Step]) -> ThreadOrder {
@@ -312,16 +318,22 @@ impl Orders {
         let mut order =
             ThreadOrder { steps: steps.to_vec(), compressed, length: begun, ..Default::default() };
         if let Some((_, words)) = part(Part::Recent)
-            && let Some((&[length, lost], ring)) = words.split_first_chunk::<{ recent::FIRST }>()
+            && let Some((&[length], ring)) = words.split_first_chunk::<{ recent::FIRST }>()
         {
             let is_there = length >= begun && length - begun <= ring.len() as u64;
             let at = |number: u64| ring[(number % ring.len() as u64) as usize] as u32;
             if is_there {
                 order.recent = (begun..length).map(at).collect();
                 order.length = length;
+            } else {
+                order.lost = length.saturating_sub(begun).max(1);
             }
-            order.lost = lost;
+        } else {
+            // Those after the compressed ones had no room in the file.
+            order.lost = 1;
         }
+        let counted = part(Part::Lost).and_then(|(_, words)| words.first());
+        order.lost = order.lost.saturating_add(counted.copied().unwrap_or_default());
         if let Some((used, words)) = part(Part::Edges) {
             let edges = words.as_chunks::<EDGE_WORDS>().0.iter().map(Edge::from_words);
             order.edges = edges.take(usize::try_from(*used).unwrap_or(usize::MAX)).collect();
@@ -352,7 +364,7 @@ mod tests {
 
         #[test]
         fn parts_have_keys_of_their_own(thread in 0..MOST_THREADS) {
-            for part in [Part::Recent, Part::Compressed, Part::CompressedToo, Part::Edges] {
+            for part in Part::ALL {
                 prop_assert_eq!(Part::from_key(part.key(thread)), Some((thread, part)));
             }
         }
@@ -397,7 +409,8 @@ mod tests {
         orders.add_chunk(Part::Compressed.key(3), 2, vec![5, u64::from_ne_bytes([1, 2, 0, 0, 0, 0, 0, 0])]);
         orders.add_chunk(Part::CompressedToo.key(3), 1, vec![9, 4]);
         // Of a ring with four places, those of the steps 9 and 10 are at 1 and 2.
-        orders.add_chunk(Part::Recent.key(3), 6, vec![11, 2, 80, 90, 100, 70]);
+        orders.add_chunk(Part::Recent.key(3), 5, vec![11, 80, 90, 100, 70]);
+        orders.add_chunk(Part::Lost.key(3), 1, vec![2]);
         let threads = orders.threads();
         let expected = ThreadOrder {
             steps: vec![step],
@@ -408,5 +421,23 @@ mod tests {
             edges: Vec::new(),
         };
         assert_eq!(threads, [(3, expected)]);
+    }
+
+    #[test]
+    fn steps_that_are_not_in_the_file_are_lost() {
+        let step = Step { kind: StepKind::Call, tag: NO_TAG, key: SlotKey(7), bytes: 8 };
+        let lost = |recent: Option<Vec<u64>>| {
+            let mut orders = Orders::default();
+            orders.add_step(3, step);
+            orders.add_chunk(Part::Compressed.key(3), 1, vec![5, 0]);
+            recent.into_iter().for_each(|words| orders.add_chunk(Part::Recent.key(3), 4, words));
+            let (_, order) = orders.threads().remove(0);
+            (order.length, order.recent.len(), order.lost)
+        };
+        assert_eq!(lost(Some(vec![6, 1, 1])), (6, 1, 0));
+        // Between the compressed steps and the last two there are others.
+        assert_eq!(lost(Some(vec![9, 1, 1])), (5, 0, 4));
+        assert_eq!(lost(Some(vec![4, 1, 1])), (5, 0, 1), "older than what is compressed");
+        assert_eq!(lost(None), (5, 0, 1));
     }
 }

@@ -11,7 +11,7 @@ use mpisee_profile::segment::order::{
     EDGE_WORDS, Edge, MANY_TAGS, NO_STEP, NO_TAG, Part, Step, StepKind, add_to_edge, recent,
 };
 use rustc_hash::FxHashMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Limits of a thread: different steps, different pairs of them, and nodes of the grammar, some 100
 /// bytes each.
@@ -36,7 +36,7 @@ pub struct ClassOfTicks {
 impl ClassOfTicks {
     /// By the two moments in the header between which the profiler began.
     pub fn from_header(header: &Header) -> ClassOfTicks {
-        let passed = |from: &std::sync::atomic::AtomicU64, to: &std::sync::atomic::AtomicU64| {
+        let passed = |from: &AtomicU64, to: &AtomicU64| {
             to.load(Ordering::Relaxed).saturating_sub(from.load(Ordering::Relaxed))
         };
         let ticks = passed(&header.before_ticks, &header.start_ticks);
@@ -69,6 +69,8 @@ pub struct ThreadOrder {
     /// How many tags there are of steps, by what else they are.
     tags: FxHashMap<(StepKind, SlotKey, u64), u32>,
     recent: Words,
+    /// The number of steps that are missing.
+    pub lost: &'static AtomicU64,
     /// What was compressed last, and the place for what is compressed next.
     compressed: [Option<Words>; 2],
     /// Steps that are compressed there.
@@ -80,17 +82,26 @@ pub struct ThreadOrder {
     ended: Option<Ticks>,
     /// The time between the polls since the last call.
     between: Ticks,
-    /// True if a request was completed since the last call.
-    has_completed: bool,
+    /// True if the call in progress has completed a request, or found a message.
+    has_found: bool,
+    /// How often recording was switched on when the last step was taken.
+    switched: u64,
     /// True from the first step on for which there was no room.
     is_full: bool,
 }
 
 impl ThreadOrder {
     /// An empty one; `None` if there is no room in the segment.
-    pub fn new(segment: &'static Segment, thread: u32, class_of: ClassOfTicks) -> Option<ThreadOrder> {
+    pub fn new(
+        segment: &'static Segment,
+        thread: u32,
+        class_of: ClassOfTicks,
+        switched: u64,
+    ) -> Option<ThreadOrder> {
         let recent = segment.order(Part::Recent.key(thread), recent::FIRST + FIRST_RECENT)?;
         recent.used().store(recent.body().len() as u64, Ordering::Release);
+        let lost = segment.order(Part::Lost.key(thread), 1)?;
+        lost.used().store(1, Ordering::Release);
         Some(ThreadOrder {
             segment,
             thread,
@@ -101,22 +112,24 @@ impl ThreadOrder {
             previous: NO_STEP,
             tags: FxHashMap::default(),
             recent,
+            lost: lost.body().first()?,
             compressed: [None; 2],
             published: 0,
             edges: Edges { thread, numbers: FxHashMap::default(), last: Vec::new(), words: None },
             last: NO_STEP,
             ended: None,
             between: Ticks::ZERO,
-            has_completed: false,
+            has_found: false,
+            switched,
             is_full: false,
         })
     }
 
-    /// A call that began at `since` and took `ticks`. One that may have found nothing, and has
-    /// completed nothing, is not in the order.
+    /// A call that began at `since` and took `ticks`. One that may find nothing, and has found
+    /// nothing, is not in the order.
     pub fn call(&mut self, step: Step, since: Ticks, ticks: Ticks, may_find_nothing: bool) {
-        let is_poll = may_find_nothing && !self.has_completed;
-        self.has_completed = false;
+        let is_poll = may_find_nothing && !self.has_found;
+        self.has_found = false;
         let end = since.saturating_add(ticks);
         let ended = self.ended.unwrap_or(since);
         self.between = self.between.saturating_add(since.saturating_sub(ended));
@@ -139,12 +152,20 @@ impl ThreadOrder {
 
     /// The call in progress has completed a request.
     pub fn complete(&mut self, started: SlotKey) {
-        self.has_completed = true;
+        self.has_found = true;
         self.take(Step { kind: StepKind::Completed, tag: NO_TAG, key: started, bytes: 0 });
     }
 
-    /// Recording was off.
-    pub fn switched_on(&mut self) {
+    /// The call in progress has found something.
+    pub fn find(&mut self) {
+        self.has_found = true;
+    }
+
+    /// Recording was switched on so often: where that is new, it was off.
+    pub fn note_switches(&mut self, switched: u64) {
+        if std::mem::replace(&mut self.switched, switched) == switched {
+            return;
+        }
         (self.last, self.ended, self.between) = (NO_STEP, None, Ticks::ZERO);
         self.take(Step { kind: StepKind::SwitchedOn, tag: NO_TAG, key: SlotKey::nothing(0), bytes: 0 });
     }
@@ -203,7 +224,8 @@ impl ThreadOrder {
         let number = if self.is_full { None } else { self.number(step) };
         let number = number.filter(|&number| self.grammar.push(number));
         let Some(number) = number else {
-            self.lose(1);
+            self.end();
+            count(self.lost, 1);
             return None;
         };
         let (head, ring) = self.recent.body().split_at(recent::FIRST);
@@ -216,12 +238,9 @@ impl ThreadOrder {
         Some(number)
     }
 
-    /// Counts steps that are missing. Those that come later do not follow on the last one, so that
-    /// they are lost, too.
-    pub fn lose(&mut self, steps: u64) {
+    /// Steps that come from now on do not follow on the last one.
+    pub fn end(&mut self) {
         self.is_full = true;
-        let lost = &self.recent.body()[recent::LOST];
-        lost.store(own_value(lost).wrapping_add(steps), Ordering::Relaxed);
     }
 
     /// Compresses all steps so far.
@@ -264,13 +283,17 @@ impl ThreadOrder {
         let key = Part::Recent.key(self.thread);
         let Some(wider) = self.segment.order(key, recent::FIRST + 2 * compressed) else { return };
         // All steps are compressed now, so that none has to be copied.
-        for at in 0..recent::FIRST {
-            wider.body()[at].store(own_value(&self.recent.body()[at]), Ordering::Relaxed);
-        }
+        let steps = own_value(&self.recent.body()[recent::STEPS]);
+        wider.body()[recent::STEPS].store(steps, Ordering::Relaxed);
         wider.used().store(wider.body().len() as u64, Ordering::Release);
         self.recent.used().store(0, Ordering::Relaxed);
         self.recent = wider;
     }
+}
+
+/// Counts steps that are missing.
+pub fn count(lost: &AtomicU64, steps: u64) {
+    lost.store(own_value(lost).wrapping_add(steps), Ordering::Relaxed);
 }
 
 /// Returns whether a place is the first of the two for compressed steps.

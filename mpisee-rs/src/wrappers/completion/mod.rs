@@ -15,6 +15,7 @@ use crate::mpi::argument::HandlePtr;
 use crate::naming;
 use crate::recording::polls::{self, RepeatedPoll};
 use crate::recording::{RecordedCall, Recorder, streams, unfinished};
+use crate::state::order;
 use crate::state::poll::PollId;
 use crate::state::request::REQUESTS;
 use crate::state::request::{Removed, RequestRef, RequestState};
@@ -267,6 +268,7 @@ pub unsafe fn request_get_status(
         if code == constant::SUCCESS && unsafe { *flag } != 0 {
             REQUESTS.seen_complete(&given);
             enter_duplicate(recorder, request.get(), &given);
+            order::note_found(&recorder.thread.order);
         }
         let mut scratch = recorder.thread.scratch();
         let (mut completion, ..) = Completion::begin(&mut scratch, recorder, operation);

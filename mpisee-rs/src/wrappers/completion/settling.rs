@@ -250,7 +250,7 @@ fn settle_and_note(recorder: &Recorder, started: &RequestState, status: Option<*
 /// Notes the completion of a request, where the order is kept.
 fn note_completion(recorder: &Recorder, started: SlotKey) {
     if order::is_on() {
-        order::note_completion(recorder.thread, started);
+        order::note_completion(&recorder.thread.order, started);
     }
 }
 

@@ -99,7 +99,7 @@ pub fn check(view: &ProfileView, ranks: &[RankRow], findings: &mut Findings) -> 
         targets.target(&row.comm, row.rank, row.counts());
         order.peer(&row.comm, row.rank, row.counts());
     }
-    order.finish(findings);
+    order.finish(incomplete, findings);
     if profile.has_column::<PeerRow>("puts") {
         targets.finish(explanation::of_traffic(run), findings);
     }

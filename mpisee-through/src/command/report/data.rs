@@ -12,7 +12,7 @@ use super::places::{FamilyNumbers, Fields, Numbered, RankAxis};
 use super::traffic::{self, Collectives, Offsets, Pairs};
 use super::waiting::{self, Waits};
 use crate::command::summary::RunSummary;
-use crate::command::{advise, efficiency, gpu, locality, paths, ranks, regions, sites};
+use crate::command::{advise, efficiency, gpu, locality, order, paths, ranks, regions, sites};
 use crate::cores;
 use crate::family_rows;
 use crate::filter::{CallFilter, kind_name};
@@ -34,6 +34,8 @@ const MOST_RANKS: &str = "5000";
 const MOST_PLACES: &str = "5000";
 const MOST_PATHS: &str = "2000";
 
+/// Lines of each structure of the program at most.
+const MOST_OF_STRUCTURE: &str = "1000";
 /// Rows of each list of GPUs at most.
 const MOST_OF_GPUS: &str = "5000";
 
@@ -279,6 +281,10 @@ impl<'v> Gathered<'v, '_> {
         }
         let ranks = ranks::answer(&self.arguments::<ranks::RanksArgs>(&["--top", MOST_RANKS])?, view)?;
         self.add_table("ranks", ranks);
+        if crate::order::is_kept(view.profile())? {
+            let args = self.arguments::<order::OrderArgs>(&["--top", MOST_OF_STRUCTURE])?;
+            self.add_table("order", order::answer(&args, view)?);
+        }
         match locality::answer(&self.arguments::<locality::LocalityArgs>(&[])?, view) {
             Ok(locality) => self.add_table("locality", locality),
             Err(why) => drop(self.missing.insert("locality", format!("{why}."))),

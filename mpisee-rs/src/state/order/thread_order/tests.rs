@@ -6,7 +6,6 @@ use mpisee_profile::segment::layout::state;
 use mpisee_profile::segment::order::ThreadOrder as ReadOrder;
 use proptest::prelude::*;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
 
 /// A segment in a folder of its own. Orders refer to it, so it stays mapped.
 struct Rank {
@@ -43,7 +42,7 @@ impl Drop for Rank {
 }
 
 fn order(segment: &'static Segment) -> ThreadOrder {
-    ThreadOrder::new(segment, 3, ClassOfTicks { ns_per_tick: 1 << 32 }).unwrap()
+    ThreadOrder::new(segment, 3, ClassOfTicks { ns_per_tick: 1 << 32 }, 0).unwrap()
 }
 
 /// The steps that a reader of the segment finds, and what else there is.
