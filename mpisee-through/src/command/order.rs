@@ -29,8 +29,9 @@ EXAMPLES:
 /// are. Peers are the ranks to which a call sends: +1 is the next rank, =0 is rank 0. A call that
 /// contributes nothing, as a receive, has the size of its class. TIME is the time in all calls of
 /// the line. BEFORE is the time between each and the call before. Both are of one thread, in the
-/// mean over the ranks. Polls that find nothing, as an MPI_Test before its request is complete, are
-/// left out.
+/// mean over the ranks. Times are kept by call and the call before: where a pair of these is on
+/// several lines, each has its share by the number of calls. Polls that find nothing, as an
+/// MPI_Test before its request is complete, are left out.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct OrderArgs {
@@ -41,7 +42,8 @@ pub struct OrderArgs {
     #[arg(long, value_name = "RANK")]
     rank: Option<u32>,
 
-    /// Show N lines of each structure (default: 40 in a table, all in CSV and JSON)
+    /// Show the N lines of each structure with most time (default: 40 in a table, all in CSV and
+    /// JSON)
     #[arg(long, value_name = "N", conflicts_with = "all")]
     top: Option<usize>,
 
@@ -109,7 +111,8 @@ pub fn answer(args: &OrderArgs, view: &ProfileView) -> Result<Answer> {
         return Ok(answer);
     }
     for outline in &outlines {
-        for (number, line) in outline.lines.iter().enumerate().take(most) {
+        for number in heaviest(outline, most) {
+            let line = &outline.lines[number];
             let place = outline.call(line).map_or_else(String::new, &mut place);
             answer.sheets[0].rows.extend(rows(outline, number, line, &place));
         }
@@ -128,9 +131,6 @@ fn rows(outline: &Outline, number: usize, line: &Line, place: &str) -> Vec<Vec<V
         let call = outline.call(line);
         let size =
             |size: fn(Sizes) -> u64| call.map_or(Value::Nothing, |call| Value::Count(size(call.sizes)));
-        let seconds = |mean_s: fn(&Call) -> f64| {
-            call.map_or(Value::Nothing, |call| Value::Seconds(mean_s(call) * line.total as f64))
-        };
         vec![
             Value::Text(ranks_of(ranks).to_string()),
             Value::Count(u64::from(*thread)),
@@ -145,8 +145,8 @@ fn rows(outline: &Outline, number: usize, line: &Line, place: &str) -> Vec<Vec<V
             size(|sizes| sizes.max),
             Value::Text(call.map(|call| joined(&call.roots)).unwrap_or_default()),
             Value::Text(call.map(|call| joined(&call.peers)).unwrap_or_default()),
-            seconds(|call| call.time_s),
-            seconds(|call| call.between_s),
+            Value::Seconds(line.time_s),
+            Value::Seconds(line.between_s),
             place.into(),
         ]
     };
@@ -167,23 +167,17 @@ fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Call
     let first = if outline.lost > 0 { "the first " } else { "" };
     let calls = count(outline.length, "call");
     let mut text = format!("{}: {first}{calls}{each}\n", page.bold(&threads.join(", ")));
-    let shown = &outline.lines[..outline.lines.len().min(most)];
-    let heads: Vec<String> =
-        shown.iter().map(|line| "  ".repeat(line.depth) + &head(line, outline.call(line))).collect();
-    let width = heads.iter().map(|head| head.chars().count()).max().unwrap_or(0);
+    let rows = shown_rows(outline, most, place);
+    let width = rows.iter().map(|row| row.head.chars().count()).max().unwrap_or(0);
     text += &format!("  {:width$}  {:>8}  {:>8}  PLACE\n", "CALLS", "TIME", "BEFORE");
-    for (line, head) in shown.iter().zip(heads) {
-        let times = outline.call(line).map_or(String::new(), |call| {
-            let [time_s, between_s] = [call.time_s, call.between_s].map(|mean_s| mean_s * line.total as f64);
-            format!("{:>8}  {:>8}  {}", time(time_s), time(between_s), place(call))
-        });
-        let pad = width - head.chars().count();
-        text += format!("  {head}{}  {times}", " ".repeat(pad)).trim_end();
+    for ShownRow { head, time_s, between_s, place } in rows {
+        let pad = " ".repeat(width - head.chars().count());
+        let row = format!("  {head}{pad}  {:>8}  {:>8}  {place}", time(time_s), time(between_s));
+        text += row.trim_end();
         text.push('\n');
     }
-    let left = outline.lines.len() - shown.len();
-    if left > 0 {
-        text += &format!("  … and {}: --all\n", count(left as u64, "more line"));
+    if outline.lines.len() > most {
+        text += "  … are lines with less time; --all shows them\n";
     }
     if outline.is_cut {
         text += "  … and more, beyond the limit of an outline\n";
@@ -192,6 +186,63 @@ fn text(outline: &Outline, most: usize, page: Page, place: &mut impl FnMut(&Call
         text += &format!("  … and {} that the recorder could not note\n", count(outline.lost, "step"));
     }
     text
+}
+
+/// The numbers of the lines with most time, in their order. A loop has the time of its lines, so it
+/// is there if one of them is.
+fn heaviest(outline: &Outline, most: usize) -> Vec<usize> {
+    let all_s = |number: &usize| outline.lines[*number].time_s + outline.lines[*number].between_s;
+    let mut numbers: Vec<usize> = (0..outline.lines.len()).collect();
+    numbers.sort_by(|one, other| all_s(other).total_cmp(&all_s(one)));
+    numbers.truncate(most);
+    numbers.sort_unstable();
+    numbers
+}
+
+/// A row of an outline as text.
+struct ShownRow {
+    head: String,
+    time_s: f64,
+    between_s: f64,
+    place: String,
+}
+
+/// The heaviest lines, and a row for those between two of them.
+fn shown_rows(outline: &Outline, most: usize, place: &mut impl FnMut(&Call) -> String) -> Vec<ShownRow> {
+    let shown = heaviest(outline, most);
+    let mut rows = Vec::new();
+    let mut from = 0;
+    for &number in shown.iter().chain([&outline.lines.len()]) {
+        rows.extend(left_out(&outline.lines[from..number]));
+        from = number + 1;
+        let Some(line) = outline.lines.get(number) else { break };
+        let call = outline.call(line);
+        let head = "  ".repeat(line.depth) + &head(line, call);
+        let place = call.map_or_else(String::new, &mut *place);
+        rows.push(ShownRow { head, time_s: line.time_s, between_s: line.between_s, place });
+    }
+    rows
+}
+
+/// A row for each group of lines that are left out: a group ends with the loop that it is in.
+fn left_out(lines: &[Line]) -> Vec<ShownRow> {
+    let mut rows = Vec::new();
+    let mut from = 0;
+    while let Some(first) = lines.get(from) {
+        let rest = &lines[from..];
+        let length = rest.iter().position(|line| line.depth < first.depth).unwrap_or(rest.len());
+        let group = &rest[..length];
+        let calls = || group.iter().filter(|line| line.call.is_some());
+        let number = calls().map(|line| line.total).fold(0, u64::saturating_add);
+        rows.push(ShownRow {
+            head: "  ".repeat(first.depth) + "… " + &count(number, "call"),
+            time_s: calls().map(|line| line.time_s).sum(),
+            between_s: calls().map(|line| line.between_s).sum(),
+            place: String::new(),
+        });
+        from += length;
+    }
+    rows
 }
 
 /// `4 × Isend 8 KiB to +1 on W`, or `100 ×` of a loop.

@@ -2,15 +2,17 @@
 
 mod outline;
 mod structures;
+mod times;
 
 use mpisee_order::Rules;
 use mpisee_profile::rows::{OrderRow, OrderRuleRow, OrderStepRow, Row};
 use mpisee_profile::site::OrderId;
 use mpisee_profile::{Profile, ProfileError};
-pub use outline::{Call, Line, Outline, PerStep, Sizes, like_names};
+pub use outline::{Call, Outline, PerStep, Sizes, like_names};
 use std::collections::HashMap;
 use std::rc::Rc;
 pub use structures::outlines;
+pub use times::Line;
 
 /// The order of one thread.
 #[derive(Clone, Debug)]

@@ -1,6 +1,7 @@
 //! The order of calls as an outline: loops with their counts, and calls with what they move.
 
 use super::ThreadOrder;
+use super::times::{Edges, ItemTimes, Line, fill_times};
 use mpisee_order::Grammar;
 use mpisee_profile::SiteId;
 use mpisee_profile::rows::{OrderStepKind, OrderStepRow};
@@ -13,19 +14,6 @@ const MOST_NODES: usize = 1 << 24;
 const MOST_LINES: usize = 100_000;
 /// Steps that are looked at, further repetitions of loops aside.
 const MOST_STEPS: u64 = 1 << 24;
-
-/// A line of an outline.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Line {
-    /// The loops around it.
-    pub depth: usize,
-    /// How often it is repeated in the loop around it.
-    pub times: u64,
-    /// How often it is made in all by one thread.
-    pub total: u64,
-    /// The number of the call in [`Outline::calls`]; `None` of a loop.
-    pub call: Option<usize>,
-}
 
 /// Calls of one function at one place.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,10 +30,6 @@ pub struct Call {
     pub peers: BTreeSet<String>,
     /// The place of the call.
     pub site: Option<SiteId>,
-    /// The mean time of one.
-    pub time_s: f64,
-    /// The mean time between the call before and one.
-    pub between_s: f64,
 }
 
 /// The smallest and the largest of some messages.
@@ -93,18 +77,15 @@ pub struct Outline {
     pub lost: u64,
 }
 
-/// Mean times of a thread's calls: by step, in calls and before them.
-pub type Means = FxHashMap<u32, (f64, f64)>;
-
 /// The outline of one thread.
-pub fn outline(order: &ThreadOrder, means: &Means) -> Outline {
-    let Calls { grammar, items, is_cut, .. } = calls(order);
-    let (rules, counts) = (grammar.rules(), order.rules.terminals());
+pub fn outline(order: &ThreadOrder, edges: &Edges) -> Outline {
+    let Calls { grammar, items, item_of, is_cut, .. } = calls(order);
+    let rules = grammar.rules();
     let mut outline = Outline {
         threads: BTreeMap::from([(order.row.thread, BTreeSet::from([order.row.rank]))]),
         length: rules.len(),
         lines: Vec::new(),
-        calls: items.iter().map(|item| call(order, item, &counts, means)).collect(),
+        calls: items.iter().map(|item| call(order, item)).collect(),
         is_cut,
         lost: order.row.lost,
     };
@@ -123,15 +104,18 @@ pub fn outline(order: &ThreadOrder, means: &Means) -> Outline {
         match symbol.as_rule() {
             Some(inner) if times == 1 => open.push((inner as usize, 0, depth, total)),
             Some(inner) => {
-                outline.lines.push(Line { depth, times, total, call: None });
+                outline.lines.push(Line { depth, times, total, call: None, time_s: 0.0, between_s: 0.0 });
                 open.push((inner as usize, 0, depth + 1, total));
             }
             None => {
                 let call = symbol.as_terminal().map(|item| item as usize);
-                outline.lines.push(Line { depth, times, total, call });
+                outline.lines.push(Line { depth, times, total, call, time_s: 0.0, between_s: 0.0 });
             }
         }
     }
+    let times = ItemTimes::new(&item_of, &order.steps, edges);
+    let whole = 0..outline.lines.len();
+    fill_times(&mut outline.lines, whole, &[(None, 1.0)], &times);
     outline
 }
 
@@ -275,20 +259,13 @@ fn calls(order: &ThreadOrder) -> Calls {
 }
 
 /// The calls of an item.
-fn call(order: &ThreadOrder, item: &Item, counts: &BTreeMap<u32, u64>, means: &Means) -> Call {
+fn call(order: &ThreadOrder, item: &Item) -> Call {
     let steps = || item.calls.iter().map(|&step| &order.steps[step as usize]);
     let parts = |is_root: bool| {
         let parts = item.parts.iter().map(|&step| &order.steps[step as usize]);
         let is_asked = move |part: &&OrderStepRow| (part.kind == OrderStepKind::Root) == is_root;
         parts.filter(is_asked).map(|part| part.peer.clone()).collect()
     };
-    let mut sums = (0.0, 0.0, 0.0);
-    for step in &item.calls {
-        let count = counts.get(step).copied().unwrap_or_default() as f64;
-        let (time_s, between_s) = means.get(step).copied().unwrap_or_default();
-        sums = (sums.0 + count, sums.1 + count * time_s, sums.2 + count * between_s);
-    }
-    let calls = sums.0.max(1.0);
     let first = item.calls.first().map(|&step| &order.steps[step as usize]);
     Call {
         name: first.map_or(String::new(), |step| step.call.clone()),
@@ -297,8 +274,6 @@ fn call(order: &ThreadOrder, item: &Item, counts: &BTreeMap<u32, u64>, means: &M
         roots: parts(true),
         peers: parts(false),
         site: first.and_then(|step| step.site),
-        time_s: sums.1 / calls,
-        between_s: sums.2 / calls,
     }
 }
 
@@ -325,6 +300,11 @@ impl Outline {
     pub fn merge(&mut self, other: Outline) {
         let [owned, others] =
             [&*self, &other].map(|it| it.threads.values().map(BTreeSet::len).sum::<usize>() as f64);
+        let mean = |one: f64, other: f64| (one * owned + other * others) / (owned + others);
+        for (line, more) in self.lines.iter_mut().zip(&other.lines) {
+            line.time_s = mean(line.time_s, more.time_s);
+            line.between_s = mean(line.between_s, more.between_s);
+        }
         let pairs = self.lines.iter().zip(&other.lines).filter_map(|(own, other)| own.call.zip(other.call));
         for (own, more) in pairs.collect::<BTreeSet<_>>() {
             let Some((call, more)) = self.calls.get_mut(own).zip(other.calls.get(more)) else { continue };
@@ -332,9 +312,6 @@ impl Outline {
             call.peers.extend(more.peers.iter().cloned());
             call.roots.extend(more.roots.iter().cloned());
             call.sizes = call.sizes.merged(more.sizes);
-            let mean = |one: f64, other: f64| (one * owned + other * others) / (owned + others);
-            call.time_s = mean(call.time_s, more.time_s);
-            call.between_s = mean(call.between_s, more.between_s);
         }
         for (thread, ranks) in other.threads {
             self.threads.entry(thread).or_default().extend(ranks);

@@ -1,6 +1,7 @@
 //! The structures of a run: the outlines of its threads, of which like ones are one.
 
-use super::outline::{Means, Outline, outline};
+use super::outline::{Outline, outline};
+use super::times::{Edges, Times};
 use super::{ThreadOrder, read};
 use crate::view::ProfileView;
 use anyhow::{Result, bail};
@@ -26,19 +27,19 @@ pub fn outlines(view: &ProfileView, rank: Option<u32>) -> Result<Vec<Outline>> {
             bail!("rank {rank} has no order of calls in '{}'", view.profile().directory().display());
         }
     }
-    let means = means(view)?;
+    let edges = edges(view)?;
     let mut known: HashMap<(OrderId, OrderId), usize> = HashMap::new();
     let mut outlines: Vec<Outline> = Vec::new();
     for order in &orders {
         let key = (order.row.rules, order.row.alphabet);
-        let no_means = Means::default();
+        let no_edges = Edges::default();
         let one = match known.get(&key) {
             // What it has of its own is its communicators.
             Some(&at) if orders_alike(&outlines[at], order) => {
                 outlines[at].threads.entry(order.row.thread).or_default().insert(order.row.rank);
                 continue;
             }
-            _ => outline(order, means.get(&key).unwrap_or(&no_means)),
+            _ => outline(order, edges.get(&key).unwrap_or(&no_edges)),
         };
         match outlines.iter().position(|other| other.is_like(&one)) {
             Some(at) => {
@@ -62,20 +63,13 @@ fn orders_alike(outline: &Outline, order: &ThreadOrder) -> bool {
     order.row.comms.split(' ').all(|comm| known.contains(comm))
 }
 
-/// Mean times of calls, by sequence and steps.
-fn means(view: &ProfileView) -> Result<HashMap<(OrderId, OrderId), Means>> {
-    type Sums = HashMap<u32, (u64, f64, f64)>;
-    let mut sums: HashMap<(OrderId, OrderId), Sums> = HashMap::new();
+/// Times of calls, by sequence and steps.
+fn edges(view: &ProfileView) -> Result<HashMap<(OrderId, OrderId), Edges>> {
+    let mut edges: HashMap<(OrderId, OrderId), Edges> = HashMap::new();
     for row in view.profile().rows_if_any::<OrderTimeRow>()? {
         let row = row?;
-        let sum = sums.entry((row.rules, row.alphabet)).or_default().entry(row.step).or_default();
-        sum.0 += row.calls;
-        sum.1 += row.time_s.0;
-        sum.2 += row.between_s.0;
+        let times = Times { calls: row.calls, time_s: row.time_s.0, between_s: row.between_s.0 };
+        edges.entry((row.rules, row.alphabet)).or_default().insert((row.before, row.step), times);
     }
-    let mean = |(step, (calls, time_s, between_s)): (u32, (u64, f64, f64))| {
-        let calls = calls.max(1) as f64;
-        (step, (time_s / calls, between_s / calls))
-    };
-    Ok(sums.into_iter().map(|(key, steps)| (key, steps.into_iter().map(mean).collect())).collect())
+    Ok(edges)
 }

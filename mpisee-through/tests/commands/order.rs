@@ -65,6 +65,21 @@ fn loops_are_shown_with_their_counts() {
 }
 
 #[test]
+fn lines_with_little_time_are_one_row() {
+    let shown = profile(ORDER, RULES).run(&["order", "app.mpisee", "--top", "2"]).stdout;
+    let rows = shown.lines().skip_while(|line| !line.contains("CALLS")).skip(1).map(str::trim_end);
+    let expected = [
+        "  … 1 call                          0 s       0 s",
+        "  100 ×                          150 ms    300 ms",
+        "    … 300 calls                     0 s       0 s",
+        "    2 × Allreduce 8 B on W_d1    150 ms    300 ms",
+        "  … 1 call                          0 s       0 s",
+        "  … are lines with less time; --all shows them",
+    ];
+    assert_eq!(Vec::from_iter(rows.take(6)), expected, "{shown}");
+}
+
+#[test]
 fn a_profile_without_an_order_says_how_to_get_one() {
     let words = ["has no order of calls: run the program with `mpisee --order`"];
     Builder::new(2).write().run(&["order", "app.mpisee"]).fails_with(&words);

@@ -6,10 +6,11 @@ import { h } from "../dom";
 import * as format from "../format";
 import type { Figure } from "../figure";
 import { columnsOf } from "../table";
+import { descending } from "../view";
 import type { View } from "../view";
 
-/** Lines of an outline that are drawn; the table has the others. */
-const MOST = 40;
+/** Lines that are drawn, those with most time; the table has the others. */
+const MOST = 60;
 
 export function order(view: View): Figure | null {
   const { data, model } = view;
@@ -40,11 +41,15 @@ function outlines({ data }: View): string {
   const table = data.tables.order;
   const [ranks, threads, lines, depths, texts] = ["ranks", "thread", "line", "depth", "outline"].map((name) => column(table, name));
   const [time_s, between_s, places] = ["time_s", "between_s", "place"].map((name) => column(table, name));
+  const all_s = lines.map((_, row) => Number(time_s[row]) + Number(between_s[row]));
+  const drawn = new Set(descending(all_s).slice(0, MOST));
   const parts: string[] = [];
   lines.forEach((line, row) => {
     if (Number(line) === 1) parts.push(`${parts.length > 0 ? "\n" : ""}${named(ranks[row], threads[row])}`, `${"  CALLS".padEnd(52)} ${"TIME".padStart(9)} ${"BEFORE".padStart(9)}  PLACE`);
-    if (Number(line) === MOST + 1) parts.push("  …");
-    if (Number(line) > MOST) return;
+    if (!drawn.has(row)) {
+      if (parts.at(-1) !== "  …") parts.push("  …");
+      return;
+    }
     const head = `${"  ".repeat(Number(depths[row]) + 1)}${texts[row]}`.padEnd(52);
     const times = [time_s[row], between_s[row]].map((time) => (typeof time === "number" ? format.time(time) : "").padStart(9));
     parts.push(`${head} ${times.join(" ")}  ${places[row]}`.trimEnd());
