@@ -25,7 +25,7 @@ pub struct OrderTables {
     pub times: Vec<OrderTimeRow>,
 }
 
-/// What rows of steps name.
+/// The names that rows of steps refer to.
 pub struct Named<'s> {
     /// The process.
     pub snapshot: &'s Snapshot,
@@ -51,7 +51,7 @@ impl OrderTables {
         let Some(sequence) = sequence(order) else { return };
         let numbers = numbers(&sequence, order.steps.len());
         let rules = renumbered(&sequence, &numbers);
-        let rules_id = OrderId::of_bytes(&rules.encode());
+        let rules_id = OrderId::from_bytes(&rules.encode());
         let mut comms = Vec::new();
         let mut steps = vec![None; numbers.values().max().map_or(0, |&last| last as usize + 1)];
         for (&old, &new) in &numbers {
@@ -60,7 +60,7 @@ impl OrderTables {
         let steps = steps.into_iter().flatten().enumerate();
         let mut steps: Vec<OrderStepRow> =
             steps.map(|(number, step)| step_row(named, number as u32, step, &mut comms)).collect();
-        let alphabet = OrderId::of_bytes(&to_csv(&steps));
+        let alphabet = OrderId::from_bytes(&to_csv(&steps));
         steps.iter_mut().for_each(|step| step.alphabet = alphabet);
         let comms =
             comms.iter().map(|comm: &CommId| named.comms.get(comm.index()).map_or("?", String::as_str));
@@ -130,7 +130,7 @@ fn step_row(named: &Named, number: u32, step: &Step, comms: &mut Vec<CommId>) ->
     };
     let mut row = OrderStepRow {
         // The hash of what follows.
-        alphabet: OrderId::of_bytes(&[]),
+        alphabet: OrderId::from_bytes(&[]),
         step: number,
         kind: kind(step.kind),
         comm: None,

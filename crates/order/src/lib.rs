@@ -97,7 +97,7 @@ struct Place {
 }
 
 impl Grammar {
-    /// An empty sequence, which may take so many nodes.
+    /// An empty sequence, which may take up to `most_nodes` nodes.
     pub fn with_capacity(most_nodes: usize) -> Grammar {
         let mut grammar = Grammar {
             nodes: Vec::new(),
@@ -153,7 +153,7 @@ impl Grammar {
         let last = self.previous(self.rules[0].head);
         let Node { symbol, count, .. } = self.nodes[last as usize];
         let length = self.expanded(symbol);
-        // The sequence ends within, or at the end of, so many repetitions of the last symbol.
+        // The sequence ends within, or at the end of, `count` repetitions of the last symbol.
         let is_repetition =
             period > 0 && period.is_multiple_of(length) && count.saturating_mul(length) >= period;
         let longer = times.checked_mul(period).and_then(|more| self.length.checked_add(more));
@@ -220,7 +220,7 @@ impl Grammar {
         let node = self.new_node(symbol, count);
         self.link(last, node);
         self.link(node, head);
-        // What was last grows no more, so its pair with the one before it is known.
+        // The symbol that was last grows no more, so its pair with the symbol before is known.
         if last != head {
             self.note_pair(self.previous(last));
             self.settle();

@@ -130,7 +130,7 @@ impl Rules {
         let mut terminals = Vec::new();
         let mut seen = FxHashSet::default();
         let mut is_open = vec![false; self.bodies.len()];
-        // What a rule has at its further places was seen at its first one.
+        // The terminals of a rule are seen at its first place.
         let mut open = vec![(0usize, 0usize)];
         while let Some((rule, at)) = open.last_mut() {
             let Some(&(symbol, _)) = self.bodies.get(*rule).and_then(|body| body.get(*at)) else {

@@ -41,8 +41,8 @@ pub struct PathId(u64);
 pub struct OrderId(u64);
 
 impl OrderId {
-    /// The identifier of what has this content.
-    pub fn of_bytes(bytes: &[u8]) -> OrderId {
+    /// The identifier of this content, by its hash.
+    pub fn from_bytes(bytes: &[u8]) -> OrderId {
         OrderId(folded(bytes.iter().fold(FNV_BASIS, |hash, &byte| fnv(hash, u64::from(byte)))))
     }
 }

@@ -100,7 +100,7 @@ impl CachedCounter {
         }
     }
 
-    /// The slots of the peer and of the stream of a message, which counts with so many bytes;
+    /// The slots of the peer and of the stream of a message, which counts with these bytes;
     /// `None` of one that was only posted.
     #[inline(always)]
     fn slots(

@@ -419,7 +419,8 @@ fn start(started: StartingProfiler, processes: Processes) {
     fill_header(world, before);
     clock::begin_comparison(kernel_before, clock::kernel_moment());
     if world.options.order {
-        // What several threads may use is recorded in one general way, which notes each step.
+        // Requests that several threads may use are recorded in one general way, which notes each
+        // step.
         REQUESTS.share();
         samples::look_at_each();
         order::begin();

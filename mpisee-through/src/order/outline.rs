@@ -128,7 +128,7 @@ struct Item {
     parts: BTreeSet<u32>,
 }
 
-/// What calls of one item have in common. A library may make all calls at one place.
+/// The properties that calls of one item share. A library may make all calls at one place.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ItemKey {
     name: String,

@@ -34,7 +34,7 @@ pub fn outlines(view: &ProfileView, rank: Option<u32>) -> Result<Vec<Outline>> {
         let key = (order.row.rules, order.row.alphabet);
         let no_edges = Edges::default();
         let one = match known.get(&key) {
-            // What it has of its own is its communicators.
+            // Its communicators alone may differ.
             Some(&at) if orders_alike(&outlines[at], order) => {
                 outlines[at].threads.entry(order.row.thread).or_default().insert(order.row.rank);
                 continue;

@@ -52,7 +52,7 @@ impl Row for OrderRuleRow {
     const FILE: &'static str = "order-rules.csv";
 }
 
-/// What a step of the order changes.
+/// The change that a step of the order makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderStepKind {

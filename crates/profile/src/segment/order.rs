@@ -110,7 +110,7 @@ impl Step {
 /// Threads whose order can be kept.
 pub const MOST_THREADS: u32 = 1 << 16;
 
-/// What a chunk has of a thread's order.
+/// The part of a thread's order that a chunk has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Part {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const MOST_STEPS: usize = 1 << 16;
 const MOST_EDGES: usize = 1 << 16;
 const MOST_NODES: usize = 1 << 18;
-/// Tags that are told apart of steps that differ by their tags alone.
+/// Steps that differ by their tags alone: further ones count as one step.
 const MOST_TAGS: u32 = 16;
 /// Last steps that are kept as they are, at first: after as many the steps are compressed again. It
 /// grows with the compressed steps, so that compressing takes a constant time per step.
@@ -71,7 +71,7 @@ pub struct ThreadOrder {
     recent: Words,
     /// The number of steps that are missing.
     pub lost: &'static AtomicU64,
-    /// What was compressed last, and the place for what is compressed next.
+    /// The steps that were compressed last, and the place for those that are compressed next.
     compressed: [Option<Words>; 2],
     /// Steps that are compressed there.
     published: u64,

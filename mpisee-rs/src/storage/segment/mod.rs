@@ -308,7 +308,7 @@ impl Words {
         unsafe { slice::from_raw_parts(first, words) }
     }
 
-    /// What it is of.
+    /// The key that the chunk was given.
     pub fn key(self) -> u64 {
         self.0.key.load(Ordering::Relaxed)
     }

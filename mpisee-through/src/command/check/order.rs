@@ -29,7 +29,7 @@ type Peers = [i128; 10];
 /// Sums up the steps of the order, and compares them with the rows of other tables.
 #[derive(Debug, Default)]
 pub struct OrderCheck {
-    /// What the order has, and the rows have less; of ranks with a whole order.
+    /// The surplus of the order over the rows; of ranks with a whole order.
     calls: HashMap<CallKey, Sum>,
     /// By communicator and rank.
     peers: HashMap<(String, u32), Peers>,

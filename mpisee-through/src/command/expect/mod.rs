@@ -97,7 +97,7 @@ const HEADS: [Head; 4] = [
     sheet::fixed("found", "FOUND"),
 ];
 
-/// What expectations are about, beside sums.
+/// The data that expectations need, beside sums.
 #[derive(Clone, Copy, Debug, Default)]
 struct Needs {
     places: bool,
